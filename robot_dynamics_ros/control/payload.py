@@ -12,8 +12,6 @@ so every intermediate body is physically consistent.
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 
 from robot_dynamics_ros.control.transfer import TransferWeight
@@ -111,7 +109,7 @@ def _parameters(tree: Robot) -> Array:
 
 
 class LoadedKernels(KernelSet):
-    """Kernels of a robot with payload: inverse dynamics, gravity, mass matrix.
+    """Kernels of a robot with payload: inverse dynamics and gravity.
 
     Attributes:
         bare: As given.
@@ -126,11 +124,6 @@ class LoadedKernels(KernelSet):
         self.load, self.bare, self._last = payload.numbers, bare, (b'', bare._spec)
         self.inverse_dynamics = self._output('inverse_dynamics')
         self.gravity_forces = self._output('gravity_forces')
-
-    @cached_property
-    def mass_matrix(self) -> Kernel:
-        """See :class:`KernelSet`; compiled on first access."""
-        return self._output('mass_matrix')
 
     def _output(self, name: str) -> Kernel:
         return self.compile(known_output(name).compute, **self._spec.arguments(name).inputs)

@@ -69,13 +69,14 @@ from robot_dynamics_ros.spatial.linear_algebra import (
     squared_norm,
 )
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum, minimum, sqrt
-from robot_dynamics_ros.symbolic.kernel import compile_function, effort_of
+from robot_dynamics_ros.symbolic.kernel import compile_function
+from robot_dynamics_ros.symbolic.outputs import KernelSpec, known_output
 
 P = Parameter
 _TINY = 1e-150  # avoids division by zero; below the square of any relevant number
 _NO_STIFFNESS = 1e-12  # relative to the sum of squared singular values: below it, no stiffness
 _UNLIMITED = 1e9  # rad/s: faster than any mode
-_NUMBERS = 9  # inputs of the tick besides the stiffness
+_NUMBERS = 10  # inputs of the tick besides the stiffness
 _PARTS = ('stiffness', 'damping', 'null_space', 'shaping', 'wrench')
 _AXES = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
 
@@ -92,15 +93,14 @@ class Impedance(ModelLaw):
 
     Args:
         tree: The model of the robot, payload included.
-        kernels: With ``inverse_dynamics``, ``gravity_forces`` and ``mass_matrix``; compiled from
-            the tree if None.
+        kernels: With ``inverse_dynamics``; compiled from the tree if None.
         parameters: By name, see ``declared``.
 
     Raises:
         UnknownNameError: The robot has no such frame.
         ParameterError: A parameter is rejected, or the stiffness is unstable at the period.
 
-    Cost: four kernels, and 2 us for four joints, 5 us for seven; allocates no array.
+    Cost: two compiled functions; allocates no array.
     """
 
     name = 'impedance'
@@ -108,7 +108,7 @@ class Impedance(ModelLaw):
     has_memory = False  # only the last velocity
     remainder = 'friction'
     structural = frozenset({'impedance_frame'})
-    outputs = ('inverse_dynamics', 'gravity_forces', 'mass_matrix')
+    outputs = ('inverse_dynamics',)
     declared = (
         P('impedance_frame', '', 'Frame of the stiffness of law impedance; empty: joint '
           'stiffness.'),
@@ -134,22 +134,20 @@ class Impedance(ModelLaw):
         self._frame = str(self.parameters['impedance_frame'])
         if self._frame:
             tree.moving_frame(self._frame, 'impedance_frame')
-        self._rows = 6 if self._frame else n
-        self._numbers, self._elapsed = np.zeros(self._rows + _NUMBERS), np.zeros(1)
-        self._velocities = compile_function(velocities, n, elapsed=1)
-        efforts, rows = partial(impedance_efforts, tree, self._frame), self._rows + _NUMBERS
-        self._tick = compile_function(efforts, n, mass=n * n, numbers=rows)
-        self._stiffness, self._gain = np.split(self._numbers, [self._rows])
-        self._kept, self._time = np.ones(1), math.nan
-        self._previous, self._acceleration, self._zeros = np.zeros((3, n))
-        self._mean, self._half, self._model, self._swing, self._gravity = np.zeros((5, n))
-        self._mass, self._parts = np.zeros(n * n), np.zeros((len(_PARTS), n))
-        self._square, self._mass_matrix = self._mass.reshape(n, n), self.kernels.mass_matrix
+        self._chosen = 'frame_stiffness' if self._frame else 'joint_stiffness'
+        rows = 6 if self._frame else n
+        self._numbers = np.zeros(rows + _NUMBERS)
+        self._stiffness, self._gain = np.split(self._numbers, [rows])
+        self._dynamics = self.kernels.compile(impedance_dynamics)
+        efforts, size = partial(impedance_efforts, tree, self._frame), rows + _NUMBERS
+        self._tick = compile_function(efforts, n, mass=n * n, numbers=size)
+        self._kept, self._time, self._mass = np.ones(1), math.nan, np.zeros(n * n)
+        self._previous, self._load = np.zeros((2, n))
+        self._parts = np.zeros((len(_PARTS), n))
 
     def configure(self, parameters: Mapping[str, Any]) -> None:
         """Apply all parameters except the frame; see :class:`ControlLaw`."""
-        chosen = 'frame_stiffness' if self._frame else 'joint_stiffness'
-        self._stiffness[:] = spread(parameters[chosen], self._rows)
+        self._stiffness[:] = spread(parameters[self._chosen], len(self._stiffness))
         ratio, sampling = parameters['impedance_damping_ratio'], Sampling.of(parameters)
         self._factor = float(parameters['impedance_mass_factor'])
         self.answers_force = self._factor != 1.0
@@ -158,7 +156,7 @@ class Impedance(ModelLaw):
         share = float(parameters['friction_compensation'])
         feedback = ratio, parameters['null_space_frequency'], fastest
         friction = parameters['stiction_velocity'], share
-        self._gain[1:] = *feedback, ahead.time, ahead.lead, ahead.end, *friction
+        self._gain[2:] = *feedback, ahead.time, ahead.lead, ahead.end, *friction
         self._fastest, self._period = fastest, sampling.period
 
     def feedback_loops(self, q: Array) -> Iterator[FeedbackLoop]:
@@ -168,9 +166,8 @@ class Impedance(ModelLaw):
         J = np.array(_error(self.tree, self._frame, q, still, q, still).J, dtype=float)
         A = np.linalg.solve(L, J.T * np.sqrt(self._stiffness / min(self._factor, 1.0)))
         w, ratio = float(np.linalg.norm(A, 2)), parameters['impedance_damping_ratio']
-        chosen = 'frame_stiffness' if self._frame else 'joint_stiffness'
         subject = f'a mode of {w:.4g} rad/s'
-        yield scalar_loop(chosen, w, ratio, 'measured', exponent=2.0, subject=subject)
+        yield scalar_loop(self._chosen, w, ratio, 'measured', exponent=2.0, subject=subject)
         free = parameters['null_space_frequency']
         yield scalar_loop('null_space_frequency', free, 1.0, 'measured')
 
@@ -190,22 +187,16 @@ class Impedance(ModelLaw):
 
     def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
         """Compute the efforts for the coming period; see :class:`ControlLaw`."""
-        kernels, external = self.kernels, self.external
         q_r, v_r, a_r = reference.position, reference.velocity, reference.acceleration
-        elapsed, self._time = t - self._time, t
+        external, elapsed, self._time = self.external, t - self._time, t
+        self._gain[0] = 1.0 / self._factor if external.known else 1.0
         # Of two timestamps that are close by jitter, the velocities are a period apart.
         fits = 0.0 < elapsed < 2.5 * self._period
-        self._elapsed[0] = max(elapsed, self._period) if fits else math.inf
-        self._gain[0] = 1.0 / self._factor if external.known else 1.0
-        previous, a, mean, half = self._previous, self._acceleration, self._mean, self._half
-        self._velocities(v, v_r, previous, self._elapsed, mean, half, a, previous)
-        kernels.inverse_dynamics(q, mean, a_r, self._model)
-        kernels.inverse_dynamics(q, half, self._zeros, self._swing)
-        kernels.gravity_forces(q, self._gravity)
-        self._mass_matrix(q, self._square)
+        self._gain[1] = max(elapsed, self._period) if fits else math.inf
+        self._dynamics(q, v, v_r, a_r, self._load, self._mass)
         self._tick(
-            q, v, a, q_r, v_r, a_r, self._model, self._swing, self._gravity, external.effort,
-            external.commanded, self._mass, self._numbers, out, self._parts, self._kept,
+            q, v, self._previous, q_r, v_r, a_r, self._load, external.effort, external.commanded,
+            self._mass, self._numbers, out, self._parts, self._kept, self._previous,
         )  # fmt: skip
         if self._kept.item() < 1.0 and not self.notice:
             self.notice = (
@@ -220,26 +211,29 @@ class Impedance(ModelLaw):
         They are inertia, coriolis and gravity of the reference's motion, stiffness, damping,
         null_space, shaping and wrench.
         """
-        origins = {'inertia': reference.acceleration}
-        dynamics, tree, still = self.kernels.inverse_dynamics, self.tree, self._zeros
-        c_mean, c_half = (effort_of(dynamics, q, w, still) for w in (self._mean, self._half))
-        return {
-            **effort_terms(dynamics, tree, q, v, origins),
-            'coriolis': c_mean - c_half,
-            **dict(zip(_PARTS, self._parts.copy(), strict=True)),
-        }
+        planned, tree = reference.acceleration, self.tree
+        terms = effort_terms(self.kernels.inverse_dynamics, tree, q, v, {'inertia': planned})
+        links = terms['inertia'] - tree.armature * planned
+        terms['coriolis'] = self._load - terms['gravity'] - links
+        return terms | dict(zip(_PARTS, self._parts.copy(), strict=True))
 
 
-def velocities(v: Array, v_r: Array, previous: Array, elapsed: Array) -> tuple[Array, ...]:
-    """Return half the sum and half the difference of v and v_r, the acceleration, and v.
+def impedance_dynamics(
+    spec: KernelSpec, q: Array, v: Array, v_r: Array, a_r: Array
+) -> tuple[Array, Array]:
+    r"""Return :math:`M\ddot q_r+C(q,\dot q)\,\dot q_r+g`, (n,), and M, (n * n,); traceable.
 
     Args:
+        spec: The robot's dynamics.
+        q: Joint positions, shape (n,), rad or m.
         v: Joint velocities, shape (n,), rad/s or m/s.
         v_r: Velocities of the reference, shape (n,).
-        previous: Joint velocities before, shape (n,).
-        elapsed: Time since then, shape (1,), s; infinite: the acceleration is 0.
+        a_r: Accelerations of the reference, shape (n,), rad/s^2 or m/s^2.
     """
-    return 0.5 * (v + v_r), 0.5 * (v - v_r), (v - previous) / elapsed, v
+    dynamics, gravity = spec.formulation.inverse_dynamics, spec.formulation.gravity_forces(q)
+    swing = dynamics(q, 0.5 * (v - v_r), 0 * v)
+    (mass,) = known_output('mass_matrix').compute(spec, q)
+    return dynamics(q, 0.5 * (v + v_r), a_r) - swing + gravity, mass.ravel()
 
 
 def impedance_efforts(
@@ -247,48 +241,47 @@ def impedance_efforts(
     frame: str,
     q: Array,
     v: Array,
-    a: Array,
+    previous: Array,
     q_r: Array,
     v_r: Array,
     a_r: Array,
-    model: Array,
-    swing: Array,
-    gravity: Array,
+    load: Array,
     external: Array,
     commanded: Array,
     mass: Array,
     numbers: Array,
 ) -> tuple[Array, ...]:
-    """Return the efforts, (n,), their ``_PARTS``, (5, n), and ``kept`` of the spring; traceable.
+    """Return efforts, (n,), their ``_PARTS``, (5, n), ``kept`` of the spring, and v; traceable.
 
     Args:
         tree: The robot.
         frame: Frame of the stiffness; empty: joint stiffness.
         q: Joint positions, shape (n,), rad or m.
         v: Joint velocities, shape (n,), rad/s or m/s.
-        a: Joint accelerations of the last period, shape (n,), rad/s^2 or m/s^2.
+        previous: Joint velocities of the last tick, shape (n,), rad/s or m/s.
         q_r: Positions of the reference, shape (n,).
         v_r: Velocities of the reference, shape (n,).
         a_r: Accelerations of the reference, shape (n,).
-        model: Inverse dynamics of (v + v_r)/2 and a_r, shape (n,), N m or N.
-        swing: Inverse dynamics of (v - v_r)/2 without acceleration, shape (n,).
-        gravity: Gravity forces, shape (n,).
+        load: Efforts of the reference's motion, shape (n,), N m or N.
         external: External efforts, shape (n,), N m or N.
         commanded: Efforts of a wrench that the arm shall exert, shape (n,).
         mass: Mass matrix without armature, row by row, shape (n * n,).
-        numbers: Stiffness of each row; factor of forces, the settings of
-            :func:`spring_formulas`, three times of :class:`LookAhead`, the velocity scale of
-            Coulomb friction, and the compensated share of the friction.
+        numbers: Stiffness of each row; factor of forces, time since the last tick (infinite: no
+            acceleration), the settings of :func:`spring_formulas`, three times of
+            :class:`LookAhead`, the velocity scale of Coulomb friction, and the compensated share
+            of the friction.
     """
-    stiffness, (gain, *feedback, time, lead, end, v_s, share) = np.split(numbers, [-_NUMBERS])
+    stiffness, others = np.split(numbers, [-_NUMBERS])
+    gain, elapsed, *feedback, time, lead, end, v_s, share = others
+    a = (v - previous) / elapsed
     ahead = q + (v + a * (time / 2)) * time, v + a * lead
     *springs, kept = spring_formulas(
         tree, frame, *ahead, q_r, v_r, mass.reshape(tree.n, -1), gain * stiffness, feedback
     )
     parts = *springs, (gain - 1) * external, gain * commanded
-    load, sliding = sum(parts[:-1], model - swing + gravity), v + a * end
-    driven = with_drives(tree, load, a_r, sliding, sliding, v_s, share)
-    return driven + parts[-1], np.array(parts), kept
+    sliding = v + a * end
+    driven = with_drives(tree, sum(parts[:-1], load), a_r, sliding, sliding, v_s, share)
+    return driven + parts[-1], np.array(parts), kept, v
 
 
 def spring_formulas(
