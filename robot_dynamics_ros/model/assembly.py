@@ -39,7 +39,6 @@ _MIN_STEP = 1.0 / 512.0
 _CORRECTIONS = 12  # Newton steps to a root near a predicted one
 _INSIDE = 0.9  # of a way that ends where the loops do not close
 _CORNERS = 64  # of the coordinates' ranges, of which there are 2^N
-_ATTEMPTS = 40
 #: Steps of the continuation on symbols, rad or parts of the size; iterations at its end, by which
 #: an error of a tenth is squared to rounding.
 _STEP, _ITERATIONS = 0.2, 4
@@ -76,7 +75,9 @@ class Assembly:
             return self._continued(u)[0]
         reference = self.assembled if near is None else near
         q, done = self._continued_from(reference, numbers)
-        q = equations.mimic.positions(q if done == 1.0 else self._searched(numbers, reference))
+        if done < 1.0:
+            raise self._open(numbers, q)
+        q = equations.mimic.positions(q)
         if u.dtype.kind in 'fiu':
             return q
         q = q.astype(common_dtype(u, q))  # complex, mpmath, dual
@@ -178,48 +179,19 @@ class Assembly:
                 return None
         return None
 
-    def _searched(self, u: Array, reference: Array) -> Array:
-        """Search from random starts for a unique root on the branch of the known configuration."""
-        equations, rng = self.equations, np.random.default_rng(0)
-        dependent, branch = equations.dependent, equations.branch(reference)
-        revolute = ~np.array(equations.tree.prismatic)[dependent]
-        reach = np.where(revolute, math.pi, equations.length)
-        best, roots = (reference, math.inf), list[Array]()
-        for _ in range(_ATTEMPTS):
-            q = reference.copy()
-            q[equations.coordinates] = u
-            q[dependent] += rng.uniform(-reach, reach)
-            closed, error = equations.close(q)
-            if equations.flipped(closed):
-                continue
-            best = (closed, error) if error < best[1] else best
-            regular = error < CLOSED and equations.conditioning(closed) >= self.singular_below
-            if not regular or equations.branch(closed) != branch:
-                continue
-            turns = np.round((closed - reference)[dependent] / (2.0 * math.pi)) * revolute
-            closed[dependent] -= 2.0 * math.pi * turns
-            if all(np.max(np.abs(closed - root)) > 1e-6 for root in roots):
-                roots.append(closed)
-        if len(roots) == 1:
-            return roots[0]
-        raise self._not_found(u, *best, len(roots))
-
-    def _not_found(
-        self, u: Array, q: Array, error: float, roots: int
-    ) -> MechanismError | SingularityError:
-        """Return the error that explains why no configuration was found."""
-        equations, at = self.equations, f'at {self._named(u)}'
-        if error > 1e-6:
-            left = f'a gap of {error * equations.length:.3g} m is left'
-            problem = f'cannot be assembled {at}: {left}'
-            return MechanismError(equations.names, problem, 'this is out of its reach')
-        measure = equations.conditioning(q)
-        if roots == 0 and measure < self.singular_below:
-            return self._singular(measure, at)
+    def _open(self, u: Array, near: Array) -> MechanismError | SingularityError:
+        """Return the error of loops that do not close all the way to u, from positions nearby."""
+        equations, q = self.equations, near.copy()
+        q[equations.coordinates] = u
+        closed, error = equations.close(q)
+        conditioning = equations.conditioning(closed)
+        if error < CLOSED and conditioning < self.singular_below:
+            return self._singular(conditioning, f'at {self._named(u)}')
+        left = f': a gap of {error * equations.length:.3g} m is left' if error > CLOSED else ''
         return MechanismError(
             equations.names,
-            f'closes {at}, but no root continues the assembly ({roots} on its branch)',
-            'give a configuration nearby, near=',
+            f'cannot be closed on the straight way from the assembly to {self._named(u)}{left}',
+            'declare the assembly nearer to it, or a closed_form; or give positions nearby, near=',
         )
 
     def _named(self, u: Array) -> str:
@@ -323,9 +295,7 @@ class Assembly:
         """
         if self.closed(*closure.tolist()):
             return
-        self.require_regular(self.positions(scalars('u', u, (len(self.reach),))))
-        raise MechanismError(
-            self.equations.names,
-            f'cannot be closed on the straight way from the assembly to {self._named(u)}',
-            'declare the assembly nearer to it, or a closed_form',
-        )
+        u = scalars('u', u, (len(self.reach),))
+        q = self.positions(u)
+        self.require_regular(q)
+        raise self._open(u, q)

@@ -138,7 +138,6 @@ def is_flipped(tree: RobotTree, loop: Loop, q: Array) -> bool:
 
 #: A loop is closed if its error, relative to the size of the loop, is below this.
 CLOSED = 1e-10
-_PATIENCE, _PROGRESS = 6, 0.9  # iterations, and the part of the error that they leave at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,17 +293,14 @@ class LoopEquations:
         Returns:
             The best positions, a new array, and their closure error, which the caller must check.
         """
-        best, smallest, q, errors = q, math.inf, np.array(q, dtype=float), list[float]()
+        best, smallest, q = q, math.inf, np.array(q, dtype=float)
         for _ in range(iterations):
             residual, J = self.scaled(q)
             error = float(np.max(np.abs(residual), initial=0.0))
-            errors.append(error)
             if error < smallest:
                 best, smallest = q.copy(), error
             elif smallest < CLOSED:
                 break  # limited by rounding error
-            if smallest > _PROGRESS * min(errors[:-_PATIENCE], default=math.inf):
-                break  # out of reach: it oscillates
             step = np.linalg.lstsq(J[:, self.dependent], residual, rcond=1e-13)[0]
             largest = float(np.max(np.abs(step), initial=0.0))
             q[self.dependent] -= step * min(1.0, 1.0 / max(largest, 1e-300))

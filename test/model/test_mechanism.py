@@ -114,16 +114,6 @@ def test_of_many_coordinates_only_some_corners_are_tried():
     assert (np.abs(corners.sum(axis=0)) < 32).all(), 'both ends of each'
 
 
-@pytest.mark.slow
-def test_posture_behind_a_forbidden_zone_is_found_on_the_declared_branch():
-    """On the straight way there the loop is torn; the two roots beyond differ in their branch."""
-    mechanism = four_bar(str(shipped_mechanism(FOUR_BAR)[1]), l2p='0.42')
-    q = mechanism.positions(np.array([math.pi, 0.0]))
-    assert mechanism.equations.closure_error(q) < 1e-14
-    branch = mechanism.equations.branch
-    assert branch(q) == branch(mechanism.assembled)
-
-
 def test_guess_declares_the_branch():
     """The other root is the rod and the rear end mirrored at the line from J2' to J2."""
     plain, other = (four_bar(declared(assembly={'guess': x})) for x in (MOUNTED, MIRRORED))
@@ -183,7 +173,7 @@ def test_a_motion_keeps_its_branch_where_a_jump_from_the_assembly_finds_two():
     """The straight way is torn, and two of the four roots beyond have the same determinant."""
     mechanism = load_mechanism(*linkages.linkage('double_five_bar'))
     start, corner, end = np.array([[4.65, 1.51], [4.65, -1.51], [1.63, -1.51]])
-    with pytest.raises(MechanismError, match='no root continues the assembly.*near='):
+    with pytest.raises(MechanismError, match='on the straight way .*near='):
         mechanism.positions(end)
     model, still = make_formulation('newton_euler', mechanism), np.zeros(2)
 
@@ -297,20 +287,15 @@ def test_flat_parallelogram_is_singular_and_the_threshold_can_be_declared(mechan
     assert found == pytest.approx(math.sqrt(2.0) * math.sin((flat - 0.7) / 2.0), rel=1e-12)
 
 
-@pytest.mark.slow
-def test_stretched_loop_is_singular_and_beyond_it_cannot_be_assembled(monkeypatch):
+def test_stretched_loop_is_singular_and_beyond_it_cannot_be_closed():
     mechanism = four_bar(str(shipped_mechanism(FOUR_BAR)[1]), l2p='0.42')
     # J2 and J2' are l2' + l3' = 0.69 m apart where theta_1 - theta_1' = delta.
     delta = math.asin((0.69**2 - 0.55**2 - 0.21**2) / (2 * 0.55 * 0.21))
     with pytest.raises(SingularityError, match='Phi_phi'):
         mechanism.tree_state(np.array([delta - 1e-9, 0.0]), np.zeros(2), np.zeros(2))
-    gap = math.sqrt(0.55**2 + 0.21**2 + 2 * 0.55 * 0.21 * math.sin(delta + 0.1)) - 0.69
-    said = f"loop 'pin': cannot be assembled at lower_arm_joint = .*: a gap of {gap:.3g} m"
-    evaluated, evaluate = [], loops.loop_motion
-    monkeypatch.setattr(loops, 'loop_motion', lambda *a: evaluated.append(a) or evaluate(*a))
+    said = "loop 'pin': cannot be closed .* to lower_arm_joint = .*: a gap of 0.013.* m is left"
     with pytest.raises(MechanismError, match=said):
         mechanism.positions(np.array([delta + 0.1, 0.0]))
-    assert 40 < len(evaluated) < 900  # from 40 starts, none of which goes on where it oscillates
 
 
 def test_a_closed_form_takes_symbols(mechanisms):
