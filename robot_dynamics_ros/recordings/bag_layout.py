@@ -6,7 +6,7 @@ The topics are found by type and name; all else is inferred from the first messa
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple
@@ -302,6 +302,7 @@ SAMPLE_STATES = 2000  #: states to inspect
 _MAJORITY = 0.5  # fraction of messages that decides
 _RARE = 0.75  # of the rate of the states, or of other joints: fewer are held, or on lines
 LONGEST_HOLD = 5.0  #: longest hold, in median intervals
+_NO_TIMES = np.zeros((2, 0), dtype=np.int64)
 
 
 class BagLayout(NamedTuple):
@@ -327,18 +328,6 @@ class BagLayout(NamedTuple):
     notes: tuple[str, ...]
 
 
-def _unusable(bag: BagReader, topics: Topics) -> str:
-    """Return why the first message with joint states cannot be used; empty if there is none."""
-    for topic in topics.of_joints:
-        if (state := bag.first(topic, strict=False)) is not None:
-            sizes = len(state.name), len(state.position), len(state.velocity)
-            return (
-                'in the first one, the numbers of names, positions and velocities are {}, {}, {}: '
-                'a position is needed for each name, and a velocity or none'.format(*sizes)
-            )
-    return ''
-
-
 def make_layout(
     bag: BagReader,
     topics: Topics,
@@ -361,59 +350,67 @@ def make_layout(
     Raises:
         RecordingError: The bag has no states, or lacks a requested joint.
     """
-    no_times = np.zeros((2, 0), dtype=np.int64)
-    clocks: dict[tuple[str, ...], list[Array]] = {}
-    references, commands, sizes = [no_times], [no_times], dict[int, tuple[str, ...]]()
-    for topic, group in ((topic, x) for topic, _, groups in chain(*first) for x in groups):
-        arrived = group.arrival_ns
+    clocks, sizes = dict[tuple[str, ...], list[Array]](), dict[int, tuple[str, ...]]()
+    references, commands = [_NO_TIMES], [_NO_TIMES]
+    for topic, (joined, rows) in (
+        (topic, x) for topic, _, groups in chain(*first) for x in groups
+    ):
+        times = np.stack([rows.stamp_ns, rows.arrival_ns])
         if topic in topics.of_joints:
-            clocks.setdefault(group.names, []).append(np.stack([group.stamp_ns, arrived]))
-            continue
-        given = references if topic == topics.reference else commands
-        given.append(np.stack([group.stamp_ns, arrived]))
+            clocks.setdefault(joined, []).append(times)
+        elif topic == topics.reference:
+            references.append(times)
+        else:
+            commands.append(times)
         if topic == topics.commands:
-            sizes.setdefault(group.values.shape[2], group.names)
+            sizes.setdefault(rows.values.shape[2], joined)
     if not clocks:
-        remedy, known = _unusable(bag, topics), ', '.join(sorted(bag.topics)) or 'none'
+        remedy = 'a position is needed for each name, and a velocity or none'
         raise RecordingError(
             f'bag {str(bag.path)!r}',
-            f'has no states on {topics.states!r}',
-            '; '.join([remedy or f'its topics: {known}', *bag.losses]),
+            f'has no states on {topics.states!r} that can be used',
+            '; '.join([remedy, *bag.losses]),
         )
-    read = set(bag.sources.values())
+    read, used = {*bag.sources.values()}, [x for x in bag.topics if bag.counts.get(x)]
     notes = [
-        f'topic {topic} ({kind}) is not read'
-        for topic, kind in sorted(bag.topics.items())
-        if kind in _UNREAD and bag.counts.get(topic) and topic not in read
+        f'topic {topic} ({bag.topics[topic]}) is not read'
+        for topic in sorted(used)
+        if bag.topics[topic] in _UNREAD and topic not in read
     ]
-    names = _columns(list(dict.fromkeys(chain(*clocks))), tuple(joints), described, notes)
-    for row in clocks:
-        if twice := [name for name in names if row.count(name) > 1]:
-            raise RecordingError(
-                f'states on {topics.states!r}',
-                f'name {", ".join(twice)} more than once: which position is whose is not known',
-                'record joints of two arms under names of their own, as with a prefix',
-            )
-    # Of the most frequent publisher.
-    stamped, stamps, arrivals = _clock(max(map(np.hstack, clocks.values()), key=np.size), notes)
-    recorded = set(chain(*clocks))
-    if not (topics.commands or topics.joint_commands):
-        arrays = (
-            (x, getattr(bag.first(x, strict=False), COMMANDS[y][1], ()))
-            for x, y in bag.topics.items()
-            if y in (ARRAY, COMMAND)
+    recorded = list(dict.fromkeys(chain(*clocks)))
+    names = _columns(recorded, tuple(joints), described, notes)
+    if twice := [name for name in names if any(row.count(name) > 1 for row in clocks)]:
+        raise RecordingError(
+            f'states on {topics.states!r}',
+            f'name {", ".join(twice)} more than once: which position is whose is not known',
+            'record joints of two arms under names of their own, as with a prefix',
         )
-        fitting = [x for x, numbers in arrays if 0 < len(numbers) <= len(recorded)]
-        if fitting:
-            where = ' or '.join(sorted(fitting))
-            notes.append(f'no commands were found; if {where} has them, give --commands')
+    # Of the most frequent publisher.
+    stamps, arrivals = max((np.hstack(times) for times in clocks.values()), key=np.size)
+    stamped = bool(stamps.any() and (len(stamps) == 1 or np.diff(stamps).any()))
+    if not stamped:
+        stamps = arrivals
+        notes.append('the states have no timestamps: the times of the bag are used')
+    arrays = [x for x in sorted(used) if bag.topics[x] in (ARRAY, COMMAND)]
+    if arrays and not (topics.commands or topics.joint_commands):
+        where = ' or '.join(arrays)
+        notes.append(f'no commands were found; if {where} has them, give --commands')
     some = [name for name in described if name in recorded]
     orders = [command_joints] if command_joints else [described, some, names]
-    likely = [list(names) for names in (*sizes.values(), *orders) if names]
-    commanded = next((names for names in likely if len(names) in sizes), likely[0])
+    likely = [list(x) for x in (*sizes.values(), *orders) if x]
+    commanded = next((x for x in likely if len(x) in sizes), likely[0])
+    order: tuple[int, ...] = ()
+    if len(commanded) in sizes and {*names} <= {*commanded}:
+        order = tuple(map(commanded.index, names))
+    elif sizes:
+        notes.append(
+            f'commands have {", ".join(map(str, sorted(sizes)))} values, expected one for each of '
+            f'{", ".join(commanded)}: not used; name their joints: by '
+            '--recorded-joints if they are in the order of the model, else by a driver profile'
+        )
     return BagLayout(
         names,
-        _command_order(sizes, names, commanded, notes),
+        order,
         len(commanded),
         stamped,
         _assignment('commands', commands, stamps, arrivals, notes),
@@ -429,72 +426,38 @@ def _rare(
     """Return the joints whose states have a lower rate than those of most.
 
     Args:
-        clocks: Timestamps, receive times and motion by the joints of a message.
+        clocks: Timestamps and receive times by the joints of a message.
         names: The joints.
         notes: Gets a remark on them, or on those with a higher rate.
     """
-    rates = dict[str, float]()
-    for name in names:
-        times = np.hstack([x[1] for row, some in clocks.items() if name in row for x in some])
-        rates[name] = (len(times) - 1) / max(1, np.ptp(times))
-    usual = sorted(rates.values())[len(names) // 2]
-    rare = tuple(name for name, rate in rates.items() if rate < _RARE * usual)
+    sizes = {row: sum(x.shape[1] for x in times) for row, times in clocks.items()}
+    counts = {name: sum(x for row, x in sizes.items() if name in row) for name in names}
+    usual = sorted(counts.values())[len(names) // 2]
+    rare = tuple(name for name, count in counts.items() if count < _RARE * usual)
     if rare:
         notes.append(f'states of {", ".join(rare)} are rarer than others: on lines between them')
-    if often := [name for name, rate in rates.items() if _RARE * rate > usual]:
+    if often := [name for name, count in counts.items() if _RARE * count > usual]:
         remedy = 'their own are read by --recorded-joints'
         notes.append(f'more states of {", ".join(often)} than of others are not used: {remedy}')
     return rare
-
-
-def _clock(states: Array, notes: list[str]) -> tuple[bool, Array, Array]:
-    """Return whether timestamps are used, the times of the states and of their arrival, ns.
-
-    Args:
-        states: Timestamps and receive times, shape (2, N).
-        notes: Gets a remark if the timestamps are not used.
-    """
-    stamps, arrivals = states
-    if stamps.any() and (len(stamps) == 1 or np.diff(stamps).any()):
-        return True, stamps, arrivals
-    notes.append('the states have no timestamps: the times of the bag are used')
-    return False, arrivals, arrivals
 
 
 def _columns(
     recorded: list[str], requested: tuple[str, ...], described: Sequence[str], notes: list[str]
 ) -> tuple[str, ...]:
     """Return the joints to read, one per column."""
-    missing = [name for name in requested if name not in recorded]
-    if missing:
+    if missing := [name for name in requested if name not in recorded]:
         raise RecordingError(
             f'joints {", ".join(missing)}',
             'are not in the joint states',
             f'recorded are {", ".join(recorded)}; name them by driver_name of each joint in the '
             'driver profile, or without one by --recorded-joints, in the order of the model',
         )
-    if requested or not described or not set(described) <= set(recorded):
+    if requested or not described or not {*described} <= {*recorded}:
         return requested or tuple(recorded)
-    others = [name for name in recorded if name not in described]
-    if others:
+    if others := [name for name in recorded if name not in described]:
         notes.append(f'joints {", ".join(others)} do not move in the description: left out')
     return tuple(name for name in recorded if name in described)
-
-
-def _command_order(
-    sizes: Collection[int], columns: tuple[str, ...], commanded: list[str], notes: list[str]
-) -> tuple[int, ...]:
-    """Return the index of each column's effort in the effort arrays, of these lengths."""
-    if not sizes:
-        return ()
-    if len(commanded) not in sizes or not set(columns) <= set(commanded):
-        notes.append(
-            f'commands have {", ".join(map(str, sorted(sizes)))} values, expected one for each of '
-            f'{", ".join(commanded)}: not used; name their joints: by '
-            '--recorded-joints if they are in the order of the model, else by a driver profile'
-        )
-        return ()
-    return tuple(commanded.index(name) for name in columns)
 
 
 def _assignment(
@@ -517,10 +480,10 @@ def _assignment(
         notes.append(
             f'{what} have no timestamp of a state: each is paired with the last state before it'
         )
-    hold_ns, of_one_state = 0, by_stamp and what == 'references'
-    if len(times) > 1 and not of_one_state:
-        inside = (stamps >= times[0]) & (stamps <= times[-1])
-        if len(times) < _RARE * inside.sum():
-            notes.append(f'there are fewer {what} than states: each is held until the next')
-            hold_ns = int(LONGEST_HOLD * np.median(np.diff(times)))
-    return Assignment(by_stamp, hold_ns)
+    if len(times) < 2 or (by_stamp and what == 'references'):  # these are of one state
+        return Assignment(by_stamp)
+    inside = (stamps >= times[0]) & (stamps <= times[-1])
+    if len(times) >= _RARE * inside.sum():
+        return Assignment(by_stamp)
+    notes.append(f'there are fewer {what} than states: each is held until the next')
+    return Assignment(by_stamp, int(LONGEST_HOLD * np.median(np.diff(times))))

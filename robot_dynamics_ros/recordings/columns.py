@@ -9,12 +9,14 @@ known layout is deserialized by the library.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.estimation.accumulate import ColumnTable
 from robot_dynamics_ros.messages import (
     DAMAGED,
     MessageLayout,
@@ -36,23 +38,35 @@ Deserialize = Callable[[Any], Any]
 _MAX_LAYOUTS = 32
 
 
-class Group(NamedTuple):
-    """Messages of one topic with the same joints, or the same number of values, as columns.
+@dataclass(frozen=True, eq=False)
+class Rows(ColumnTable):
+    """Messages as columns.
 
     Attributes:
-        names: Joint names of joint states, or of commands that have some; empty for numbers.
         place: Places of these messages in the bag, shape (M,), increasing.
-        arrival_ns: Receive times, shape (M,), ns.
         stamp_ns: Header timestamps, shape (M,), ns; of numbers and commands their receive times.
-        values: Position, velocity and effort, shape (3, M, joints), NaN where a message has no
-            values; of numbers and commands shape (1, M, count).
+        arrival_ns: Receive times, shape (M,), ns.
+        values: Position, velocity and effort, shape (M, 3, joints), NaN where a message has no
+            values; of numbers and commands shape (M, 1, count).
     """
 
-    names: tuple[str, ...]
     place: Array
-    arrival_ns: Array
     stamp_ns: Array
+    arrival_ns: Array
     values: Array
+
+    @classmethod
+    def empty(cls, *shape: int) -> Rows:
+        """Return no rows, for values of a shape."""
+        times = np.zeros(0, dtype=np.int64)
+        return cls(times, times, times, np.zeros((0, *shape)))
+
+
+class Group(NamedTuple):
+    """Messages of one topic with the same joints; no names: of numbers."""
+
+    names: tuple[str, ...]
+    rows: Rows
 
 
 #: A topic, the number of its messages in a block, and the readable ones.
@@ -86,39 +100,39 @@ class Decoder:
         for size in np.unique(sizes).tolist():
             index = np.flatnonzero(sizes == size)
             joined = b''.join(messages[i] for i in index.tolist())
-            rows, known = np.frombuffer(joined, np.uint8).reshape(len(index), size), 0
+            data, known = np.frombuffer(joined, np.uint8).reshape(len(index), size), 0
             layouts = self._layouts.setdefault(size, [])
             while len(index):
                 times = place[index], arrival_ns[index]
-                if known == len(layouts) and not self._learns(layouts, rows[:1]):
-                    one = self._decode_one(rows[0].tobytes(), *(x[:1] for x in times))
-                    groups += [] if one is None else [one]
-                    index, rows = index[1:], rows[1:]
-                    continue
-                fits = layouts[known].fits(rows)
-                if fits.any():
-                    groups.append(
-                        self._columns(layouts[known], rows[fits], *(x[fits] for x in times))
-                    )
-                index, rows, known = index[~fits], rows[~fits], known + 1
+                if known < len(layouts) or self._learns(layouts, data[:1]):
+                    fits = layouts[known].fits(data)
+                    if fits.any():
+                        some = data[fits], *(x[fits] for x in times)
+                        groups.append(self._columns(layouts[known], *some))
+                    index, data, known = index[~fits], data[~fits], known + 1
+                else:
+                    one = self._decode_one(data[0].tobytes(), *(x[:1] for x in times))
+                    groups += [one] if one else []
+                    index, data = index[1:], data[1:]
         return groups
 
-    def _learns(self, layouts: list[MessageLayout], row: Array) -> bool:
+    def _learns(self, layouts: list[MessageLayout], data: Array) -> bool:
         """Add the layout of a message, unless it disagrees with the library's decoding."""
-        if len(layouts) == _MAX_LAYOUTS:
-            return False
-        zero = np.zeros(1, dtype=np.int64)
+        content, zero = data.tobytes(), np.zeros(1, dtype=np.int64)
         try:
-            layout = self._read_layout(row.tobytes())
+            layout = self._read_layout(content)
         except DAMAGED:
             return False
-        expected = self._decode_one(row.tobytes(), zero, zero)
-        if expected is None:
+        expected = self._decode_one(content, zero, zero)
+        if expected is None or len(layouts) == _MAX_LAYOUTS:
             return False
-        pairs = zip(self._columns(layout, row, zero, zero), expected, strict=True)
-        agrees = all(np.asarray(a).tobytes() == np.asarray(b).tobytes() for a, b in pairs)
-        layouts += [layout] if agrees else []
-        return agrees
+        names, rows = self._columns(layout, data, zero, zero)
+        same = names == expected.names and all(
+            a.tobytes() == b.tobytes()
+            for a, b in zip(vars(rows).values(), vars(expected.rows).values(), strict=True)
+        )
+        layouts += [layout] if same else []
+        return same
 
     def _decode_one(self, data: bytes, place: Array, arrival_ns: Array) -> Group | None:
         """Return the columns of a message that the library decodes; None if it is unusable."""
@@ -127,42 +141,44 @@ class Decoder:
         except RecordingError:
             return None
         if self._of_states:
-            return state_group(message, place, arrival_ns)
+            fields = message.position, message.velocity, message.effort
+            return state_group(message, message.name, fields, place, arrival_ns)
         names = tuple(getattr(message, self._fields[0], ()))
         values = np.array(getattr(message, self._fields[1]), dtype=float).reshape(1, 1, -1)
-        if getattr(message, 'interface_name', 'effort') != 'effort':
-            return None
         known = len(names) == values.size or not self._fields[0]
-        return Group(names, place, arrival_ns, arrival_ns, values) if known else None
+        if not known or getattr(message, 'interface_name', 'effort') != 'effort':
+            return None
+        return Group(names, Rows(place, arrival_ns, arrival_ns, values))
 
     def _columns(
-        self, layout: MessageLayout, rows: Array, place: Array, arrival_ns: Array
+        self, layout: MessageLayout, data: Array, place: Array, arrival_ns: Array
     ) -> Group:
         """Return the columns of messages of one layout."""
         layout = layout if self._of_states else layout._replace(spans=layout.spans[-1:])
         n = len(layout.names) if self._fields[0] else layout.spans[0][1]
-        values = np.full((len(layout.spans), len(rows), n), np.nan)
+        values = np.full((len(data), len(layout.spans), n), np.nan)
         for i, (_, count) in enumerate(layout.spans):
             if count == n:
-                values[i] = layout.doubles(rows, i)
-        stamps = layout.stamps(rows) if self._of_states else arrival_ns
-        return Group(layout.names, place, arrival_ns, stamps, values)
+                values[:, i] = layout.doubles(data, i)
+        stamps = layout.stamps(data) if self._of_states else arrival_ns
+        return Group(layout.names, Rows(place, stamps, arrival_ns, values))
 
 
-def state_group(message: Any, place: Array, arrival_ns: Array) -> Group | None:
-    """Return a JointState as :class:`Decoder` does, None if it is unusable.
+def state_group(
+    message: Any, names: Sequence[str], fields: Sequence[Any], place: Array, arrival_ns: Array
+) -> Group | None:
+    """Return a joint state as :class:`Decoder` does, None if it is unusable.
 
     Args:
-        message: The message.
+        message: The message, for its timestamp.
+        names: Its joints.
+        fields: Its positions, velocities and efforts.
         place: Its place in the bag, shape (1,).
         arrival_ns: Its receive time, shape (1,), ns.
     """
-    n = len(message.name)
-    if len(message.position) != n or len(message.velocity) not in (0, n):
+    n, unknown = len(names), np.full(len(names), np.nan)
+    if len(fields[0]) != n or len(fields[1]) not in (0, n):
         return None
-    values = np.array([
-        x if len(x) == n else np.full(n, np.nan)
-        for x in (message.position, message.velocity, message.effort)
-    ], dtype=float)  # fmt: skip
+    values = np.array([[x if len(x) == n else unknown for x in fields]], dtype=float)
     stamps = np.array([stamp_ns(message)], dtype=np.int64)
-    return Group(tuple(message.name), place, arrival_ns, stamps, values[:, np.newaxis])
+    return Group(tuple(names), Rows(place, stamps, arrival_ns, values))

@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import partial
 from itertools import combinations
 from shlex import quote
 
@@ -168,34 +167,22 @@ def _refuse(findings: Iterable[Finding]) -> None:
 
 def _check_efforts(effort: Array, moves: Array, tree: Robot, notes: Iterable[str]) -> None:
     """Refuse efforts that are missing; the remedy has the notes, which name what is not read."""
-    known = np.isfinite(effort)
-    if not known.any():
-        raise MissingError(
-            'the recording',
-            'holds no efforts (all NaN)',
-            '; '.join(
-                [
-                    'record commands, or states with efforts; currents need a driver profile with '
-                    'torque constants',
-                    *notes,
-                ]
-            ),
-        )
-    acts = np.any(np.where(known, effort, 0.0), axis=0)
+    known = np.asarray(np.isfinite(effort).any(axis=0))
+    acts = np.asarray(np.nan_to_num(effort).any(axis=0))
     if not acts.any():
-        raise MissingError(
-            'the recording', 'has zero efforts only', 'record the actual efforts of the drives'
+        remedy = (
+            'record commands, or states with the actual efforts of the drives; currents need a '
+            'driver profile with torque constants'
         )
+        problem = 'has zero efforts only' if known.any() else 'holds no efforts (all NaN)'
+        raise MissingError('the recording', problem, '; '.join([remedy, *notes]))
     driven = ','.join(np.array(tree.joint_names)[acts])
     remedy = (
         f'record it, or give the joints that have one, without a gripper: --joints {quote(driven)}'
     )
-    for i, name in enumerate(tree.joint_names):
-        place = f'joint {name!r} of the recording'
-        if not known[:, i].any():
-            raise MissingError(place, 'has no effort (all NaN)', remedy)
-        if moves[i] and not acts[i]:
-            raise MissingError(place, 'moves, but its effort is always 0', remedy)
+    for i in np.flatnonzero(~known | (moves & ~acts)).tolist():
+        problem = 'moves, but its effort is always 0' if known[i] else 'has no effort (all NaN)'
+        raise MissingError(f'joint {tree.joint_names[i]!r} of the recording', problem, remedy)
 
 
 def limit_findings(tree: Robot, q: Array, accepted: float = 0.0) -> Iterator[Finding]:
@@ -208,41 +195,37 @@ def limit_findings(tree: Robot, q: Array, accepted: float = 0.0) -> Iterator[Fin
     """
     margin, remedy = _MARGIN * tree.position_range, 'in the driver profile (--driver-profile)'
     lower, upper = tree.position_lower - margin, tree.position_upper + margin
-    confused = dict[int, bool]()  # joints in another unit, and whether they slide
+    slides, low, high = np.array(tree.joint_is_prismatic), q.min(axis=0), q.max(axis=0)
+
+    def outside(x: Array) -> Array:
+        return np.asarray(((x < lower) | (x > upper)).mean(axis=0) > accepted)
+
     # Beyond a limit by more than the range, a joint is in another unit: a wrong zero is less.
-    beyond = np.maximum(q.max(axis=0) - upper, lower - q.min(axis=0))
-    far = np.array(tree.joint_is_prismatic)[beyond > upper - lower]
-    for i in range(tree.n):
+    far = np.maximum(high - upper, lower - low) > upper - lower
+    factor = np.where(slides, POSITION_UNITS[True][0][0], POSITION_UNITS[False][0][0])
+    wrong, turned = outside(q), outside(-q)
+    # The sign first: a smaller unit brings almost any position near 0 and within limits.
+    confused = wrong & turned & ~outside(factor * q) & np.isin(slides, slides[far])
 
-        def outside(x: Array, i: int = i) -> bool:
-            return bool(((x < lower[i]) | (x > upper[i])).mean() > accepted)
+    def told(i: int) -> str:
+        unit = POSITION_UNITS[slides[i]][1][2]
+        limits = f'{tree.position_lower[i]:.4g} to {tree.position_upper[i]:.4g}'
+        return f'is read at {low[i]:.4g} to {high[i]:.4g} {unit}, its limits are {limits}'
 
-        x, slides = q[:, i], bool(tree.joint_is_prismatic[i])
-        (factor, _, _), (_, _, unit) = POSITION_UNITS[slides]
-        # The sign first: a smaller unit brings almost any position near 0 and within limits.
-        if not outside(x):
+    for i in np.flatnonzero(wrong & ~confused).tolist():
+        cause = 'wrong zero, or another joint' if turned[i] else 'wrong sign'
+        correct = f'correct sign, position_zero or driver_name {remedy}'
+        yield Finding('error', f'it {told(i)}: {cause}', named(tree, [i]), correct)
+    for kind in (False, True):
+        joints = np.flatnonzero(confused & (slides == kind)).tolist()
+        if not joints:
             continue
-        if slides in far and outside(-x) and not outside(factor * x):
-            confused[i] = slides
-            continue
-        cause = 'wrong zero, or another joint' if outside(-x) else 'wrong sign'
+        worst = max(joints, key=lambda i: max(-low[i], high[i]))
+        name = tree.joint_names[worst] if len(joints) > 1 else 'it'
+        _, problem, unit = POSITION_UNITS[kind][0]
         yield Finding(
             'error',
-            f'it is read at {x.min():.4g} to {x.max():.4g} {unit}, its limits are '
-            f'{tree.position_lower[i]:.4g} to {tree.position_upper[i]:.4g}: {cause}',
-            named(tree, [i]),
-            f'correct sign, position_zero or driver_name {remedy}',
-        )
-    for slides in sorted({*confused.values()}):
-        joints = [i for i, own in confused.items() if own is slides]
-        (_, problem, unit), (_, _, right) = POSITION_UNITS[slides]
-        far = joints[int(np.argmax(np.abs(q[:, joints]).max(axis=0)))]
-        name = tree.joint_names[far] if len(joints) > 1 else 'it'
-        yield Finding(
-            'error',
-            f'{name} is read at {q[:, far].min():.4g} to {q[:, far].max():.4g} '
-            f'{right}, its limits are {tree.position_lower[far]:.4g} to '
-            f'{tree.position_upper[far]:.4g}: {problem}',
+            f'{name} {told(worst)}: {problem}',
             named(tree, joints),
             f'write position_unit: {unit} {remedy}; for a table in its YAML file, or _{unit} '
             'behind the names of its columns',
@@ -454,23 +437,20 @@ def _changes(
 
     So many joints are reversed; instead of one, also two are exchanged.
     """
+    every, motions = np.arange(tree.n), ('q', 'v', 'a', 'v_friction', 'sign')
 
-    def changed(columns: Iterable[str], of: Callable[[Array], Array]) -> EffortResidual:
-        return _residual(tree, replace(motion, **{x: of(getattr(motion, x)) for x in columns}))
+    def changed(order: Array, signs: Array, *efforts: str) -> EffortResidual:
+        columns = {x: signs * getattr(motion, x)[:, order] for x in (*motions, *efforts)}
+        return _residual(tree, replace(motion, **columns))
 
-    names = ('q', 'v', 'a', 'v_friction', 'sign')
-    every = range(tree.n)
-    for joints in combinations(every, count):
+    for joints in combinations(range(tree.n), count):
         signs = np.where(np.isin(every, joints), -1.0, 1.0)
         for problem, remedy, efforts in REVERSALS:
             fault = Finding('error', problem, named(tree, joints), remedy)
-            columns = (*names, *(['effort'] if efforts else []))
-            yield fault, changed(columns, partial(np.multiply, signs))
-    for i, j in combinations(every, 2) if count == 1 else ():
-        order = np.arange(tree.n)
-        order[[i, j]] = j, i
+            yield fault, changed(every, signs, *['effort'][:efforts])
+    for i, j in combinations(range(tree.n), 2) if count == 1 else ():
+        order = np.where(every == i, j, np.where(every == j, i, every))
         for problem, positions, efforts in EXCHANGES:
             if positions:  # else a cause of the residual
-                columns = (*names, *(['effort'] if efforts else []))
-                other = changed(columns, partial(np.take, indices=order, axis=1))
+                other = changed(order, np.ones(tree.n), *['effort'][:efforts])
                 yield exchange_fault(tree, i, j, problem), other

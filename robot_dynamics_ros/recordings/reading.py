@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -43,7 +44,7 @@ from robot_dynamics_ros.recordings.bag_layout import (
     choose_topics,
     make_layout,
 )
-from robot_dynamics_ros.recordings.columns import Group, TopicGroups
+from robot_dynamics_ros.recordings.columns import Group, Rows, TopicGroups
 from robot_dynamics_ros.recordings.outliers import find_outliers
 from robot_dynamics_ros.recordings.recording import (
     UNCONVERTED,
@@ -61,8 +62,6 @@ from robot_dynamics_ros.recordings.recording import (
 )
 from robot_dynamics_ros.recordings.stream_alignment import (
     JointMerger,
-    Rows,
-    Values,
     fill_between,
     pair,
     usable_rows,
@@ -74,8 +73,7 @@ from robot_dynamics_ros.yaml_reader.parsing import with_texts, yaml_mapping
 
 UNLIMITED = 1e12  #: N m or N, if the description gives no effort limit
 
-#: Longest delay of a command or reference after its state, in the order of the bag, ns.
-_MAX_DELAY_NS = NANO
+_MAX_DELAY_S = 1.0  # longest one of a command or reference after its state, in the bag
 _SURELY_PAST = 20  # states in a block, beyond the end of what is read
 _REPORTED_SHARE = 0.01  # fraction of unpaired commands above which they are reported
 #: Columns of a recording by the keys of a table's efforts.
@@ -83,7 +81,6 @@ _OF_TABLE = {'command': 'effort', 'effort': 'measured_effort'}
 _LOCK_TOLERANCE = 0.02  # rad or m, of a locked joint, as of the controller
 MOVED = 'locked joint '  # begins the note on one that stood elsewhere or moved
 _FEW = 20_000  # messages of a topic of events up to which they are kept from the only pass
-_ODD = 'odd'  # commands with another number of values
 _PERIOD_S = 20.0  # sample interval if the states give none, s
 _CUTOFF_HZ = 20.0  # of velocities that are differentiated from the positions
 _CUTOFF_SHARE = 0.1  # largest one, as a fraction of the state rate
@@ -167,39 +164,36 @@ class RecordingReader(ExitStack):
             ]
             self.description, self._parameters = (str(x.data) if x else '' for x in texts)
             self.parameters = yaml_mapping(self._parameters)
-            commanded = command_joints or _commanded_joints(self.parameters)
-            tree = _described(self.description)
-            described = tree.joint_names if tree else ()
+            turns = _turning(self.description)
             told = self.topics.changes, self.topics.status, self.topics.parameters, DIAGNOSTICS
             keep = [topic for topic in told if self.bag.counts[topic] <= _FEW]
             self._read_columns = partial(
                 self.bag.columns, *self.topics.of_states(), commands=self.topics.commands
             )
-            blocks = self._read_columns(keep=keep)
-            missing = {x for x in self.topics.of_states() if self.bag.counts.get(x)}
-            missing -= {self.topics.reference}
-            first, states = list[list[TopicGroups]](), 0
+            blocks, first, seen = (
+                self._read_columns(keep=keep),
+                list[list[TopicGroups]](),
+                Counter[str](),
+            )
+            needed = {x for x in self.topics.of_states() if self.bag.counts.get(x)}
+            needed -= {self.topics.reference}
             for block in blocks:  # enough states, and a command if there is any, however late
                 first.append(block)
-                for topic, _, groups in block:
-                    missing.discard(topic)
-                    found = groups if topic in self.topics.of_joints else ()
-                    states += sum(len(group.place) for group in found)
-                if states >= SAMPLE_STATES and not missing:
+                seen.update({topic: _count(groups) for topic, _, groups in block})
+                states = sum(seen[topic] for topic in self.topics.of_joints)
+                if states >= SAMPLE_STATES and needed <= seen.keys():
                     break
-            self.layout = make_layout(self.bag, self.topics, first, joints, commanded, described)
+            commanded = command_joints or _commanded_joints(self.parameters)
+            self.layout = make_layout(self.bag, self.topics, first, joints, commanded, [*turns])
             self._blocks: Iterator[list[TopicGroups]] = chain(first, blocks)
-            turns = tree.joint_is_continuous if tree else ()
-            endless = {name for name, turns in zip(described, turns, strict=True) if turns}
-            self.turning = np.array([name in endless for name in self.layout.joints])
         except BaseException:
             self.close()
             raise
+        self.turning = np.array([bool(turns.get(name)) for name in self.layout.joints])
         self._every, self.remarks, self.left_out = every_state, list[str](), tuple[str, ...]()
         self._spellings = (tuple(reference_joints) or self.layout.joints, self.layout.joints)
-        self.odd_commands = 0
+        self.odd_commands, self.unpaired = 0, (0, math.nan)
         self.problems, self._losses = tuple[str, ...](), list[str]()
-        self.unpaired = 0, math.nan
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -212,34 +206,35 @@ class RecordingReader(ExitStack):
         Raises:
             RecordingError: No state can be used.
         """
-        layout, n = self.layout, len(self.layout.joints)
-        fills = self.topics.filled(layout.joints)
-        rows, others = self._columns(span, fills)
-        rows, unmeasured = self._measured_velocities(rows)
+        layout = self.layout
+        rows, given = self._decoded(span)
+        unmeasured = self._unmeasured_velocities(rows)
         rows, self.clock, unusual, problems = usable_rows(rows, layout.joints, every=self._every)
         self._losses = [*unusual, *self._losses]
-        if not len(rows.stamp_ns):
+        if not len(rows.place):
             raise RecordingError(
                 f'bag {str(self.bag.path)!r}',
                 'has no state that can be used',
                 '; '.join([*problems, *self.notes]) or 'every state is incomplete',
             )
-        given = others.pop(self.topics.reference)
-        given = replace(given, stamp_ns=given.stamp_ns + self.clock.at(given.place))
-        reference = pair(rows, given, layout.references).values
-        effort, answer, wrong = self._commands(rows, others, fills)
+        given = {
+            topic: replace(x, stamp_ns=x.stamp_ns + self.clock.at(x.place))
+            for topic, x in given.items()
+        }
+        reference = pair(rows, given.pop(self.topics.reference), layout.references).values
+        effort, answer, wrong = self._commands(rows, given)
         self.problems = (*wrong, *problems)
         of_controller = self.topics.reference.rpartition('/')[0] == self.topics.controller
         run = Recording(
             joints=layout.joints,
             time=rows.stamp_ns / NANO,
-            position=rows.position,
-            velocity=rows.velocity,
+            position=rows.values[:, 0],
+            velocity=rows.values[:, 1],
             effort=effort,
-            reference_position=reference[:, :n],
-            reference_velocity=reference[:, n:],
+            reference_position=reference[:, 0],
+            reference_velocity=reference[:, 1],
             description=self.description,
-            measured_effort=rows.effort,
+            measured_effort=rows.values[:, 2],
             stamp_ns=rows.stamp_ns,
             arrival_ns=rows.arrival_ns,
             answer_ns=answer,
@@ -251,74 +246,38 @@ class RecordingReader(ExitStack):
         unknown: Any = np.broadcast_to(np.nan, effort.shape)
         return replace(run, notes=self.notes, **dict.fromkeys(self.left_out, unknown))
 
-    def _commands(
-        self, rows: Rows, given: Mapping[str, Values], fills: Mapping[str, list[int]]
-    ) -> tuple[Array, Array, list[str]]:
-        """Pair the commands of all topics with N states.
-
-        Args:
-            rows: The states.
-            given: Commands by topic.
-            fills: Columns of the joints that each topic commands.
-
-        Returns:
-            Efforts, shape (N, n); receive times of the last command for each state, shape (N,),
-            ns, -1 if one is missing; what is wrong with the commands, one sentence each.
-        """
-        effort = np.full(rows.position.shape, np.nan)
-        complete = np.ones(len(effort), dtype=bool)
-        answer, wrong, unpaired = np.full(len(effort), -1), list[int](), list[int]()
-        for topic, values in given.items():
-            times = values.arrival_ns + self.clock.at(values.place)
-            paired = pair(rows, replace(values, stamp_ns=times), self.layout.commands)
-            effort[:, fills[topic]] = paired.values
-            complete &= paired.arrival_ns >= 0
-            answer = np.maximum(answer, paired.arrival_ns)
-            wrong += times[~np.isfinite(values.values).all(axis=1)].tolist()
-            if paired.unpaired > _REPORTED_SHARE * len(times):
-                self._losses.append(
-                    f'{paired.unpaired} of {len(times)} commands on {topic} are left '
-                    'out: their state has another command, as where one came late, or is missing'
-                )
-            if paired.first_unpaired_ns is not None:
-                unpaired.append(paired.first_unpaired_ns)
-                self.unpaired = max(self.unpaired[0], paired.unpaired), min(unpaired) / NANO
-        problems = list[str]()
-        if wrong:
-            many, first = counted(len(wrong), 'command'), format_time(wrong[0] / NANO)
-            problems = [f'{many} with a value that is not finite, the first at {first}']
-        return effort, np.where(complete, answer, -1), problems
-
-    def _columns(
-        self, span: tuple[float, float], fills: Mapping[str, list[int]]
-    ) -> tuple[Rows, dict[str, Values]]:
+    def _decoded(self, span: tuple[float, float]) -> tuple[Rows, dict[str, Rows]]:
         """Return all states, and references and commands by topic, up to the end of a span."""
         topics, layout, n = self.topics, self.layout, len(self.layout.joints)
         rare = () if self._every else layout.rare
-        merger = JointMerger(layout.joints, stamped=layout.stamped, rare=rare)
-        rows, end = Rows.empty(n), math.nan
-        widths = {topics.reference: 2 * n, **{topic: len(x) for topic, x in fills.items()}}
-        tables = {topic: GrowingTable(Values.empty(width)) for topic, width in widths.items()}
-        states, lost = GrowingTable(rows), dict.fromkeys((_ODD, *topics.of_states()), 0)
+        merger, states = JointMerger(layout.joints, rare), GrowingTable(Rows.empty(3, n))
+        shapes = {topics.reference: (2, n)}
+        shapes |= {topic: (1, len(x)) for topic, x in topics.filled(layout.joints).items()}
+        tables = {topic: GrowingTable(Rows.empty(*shape)) for topic, shape in shapes.items()}
+        lost, odd, end = dict.fromkeys(topics.of_states(), 0), 0, math.nan
         blocks, self._blocks = self._blocks, self._read_columns()
         for block in blocks:
-            found = [x for topic, _, groups in block if topic in topics.of_joints for x in groups]
-            rows = merger.rows(found)
+            rows = merger.rows(
+                [x for topic, _, groups in block if topic in topics.of_joints for x in groups]
+            )
+            rows = rows if layout.stamped else replace(rows, stamp_ns=rows.arrival_ns)
             states.append(rows)
             for topic, count, groups in block:
-                lost[topic] += count - sum(len(group.place) for group in groups)
+                lost[topic] += count - _count(groups)
                 for group in groups if topic not in topics.of_joints else ():
                     values = self._values(topic, group)
-                    if values is None:
-                        lost[topic if topic == topics.reference else _ODD] += len(group.place)
-                    elif topic in tables:
+                    if values is not None and topic in tables:
                         tables[topic].append(values)
-            if math.isnan(end) and len(rows.stamp_ns):
-                last = float(rows.stamp_ns.max()) / NANO
-                end = times_of(span, last)[1] * NANO + _MAX_DELAY_NS
-            if len(rows.stamp_ns) > _SURELY_PAST and rows.stamp_ns.min() > end:
+                    elif topic == topics.reference:
+                        lost[topic] += len(group.rows.place)
+                    elif values is None:
+                        odd += len(group.rows.place)
+            times = rows.stamp_ns / NANO
+            if math.isnan(end) and len(times):
+                end = times_of(span, times.max())[1] + _MAX_DELAY_S
+            if len(times) > _SURELY_PAST and times.min() > end:
                 break  # not for a single state that came too early
-        self.odd_commands = odd = lost.pop(_ODD)
+        self.odd_commands = odd
         odd_note = f'{counted(odd, "command")} without {layout.width} values: left out'
         self._losses = [odd_note] if odd and layout.order else []
         self._losses += [
@@ -331,45 +290,85 @@ class RecordingReader(ExitStack):
             fill_between(rows, layout.joints.index(name), LONGEST_HOLD)
         return rows, {topic: table.joined() for topic, table in tables.items()}
 
-    def _values(self, topic: str, group: Group) -> Values | None:
+    def _values(self, topic: str, group: Group) -> Rows | None:
         """Return references, NaN for joints that they do not name, or commands; None: unusable."""
+        joints, (names, rows) = self.layout.joints, group
         if topic == self.topics.reference:
-            joints = max(self._spellings, key=lambda row: len({*row} & {*group.names}))
-            known = [k for k, name in enumerate(joints) if name in group.names]
-            pairs = np.full((len(group.place), 2, len(joints)), np.nan)
-            for k in known:
-                pairs[:, :, k] = group.values[:2, :, group.names.index(joints[k])].T
-            values = pairs.reshape(len(pairs), -1)
-        else:
-            several = topic == self.topics.commands
-            known, width = (list(self.layout.order), self.layout.width) if several else ([0], 1)
-            values, names = group.values[0], group.names
-            if values.shape[1] != width or (names and not {*self.layout.joints} <= {*names}):
-                return None
-            values = values[:, [names.index(x) for x in self.layout.joints] if names else known]
-        return Values(group.place, group.stamp_ns, group.arrival_ns, values) if known else None
+            joints = max(self._spellings, key=lambda row: len({*row} & {*names}))
+            known = [k for k, name in enumerate(joints) if name in names]
+            values = np.full((len(rows.place), 2, len(joints)), np.nan)
+            values[:, :, known] = rows.values[:, :2, [names.index(joints[k]) for k in known]]
+            return replace(rows, values=values) if known else None
+        several = topic == self.topics.commands
+        order, width = (self.layout.order, self.layout.width) if several else ((0,), 1)
+        if names and order:
+            order = tuple(map(names.index, joints)) if {*joints} <= {*names} else ()
+        usable = order and rows.values.shape[2] == width
+        return replace(rows, values=rows.values[:, :, order]) if usable else None
 
-    def _measured_velocities(self, rows: Rows) -> tuple[Rows, list[str]]:
-        """Return rows with NaN for velocities that were not measured, and what they are.
+    def _commands(self, rows: Rows, given: Mapping[str, Rows]) -> tuple[Array, Array, list[str]]:
+        """Pair the commands of all topics with N states.
+
+        Args:
+            rows: The states.
+            given: Commands by topic.
+
+        Returns:
+            Efforts, shape (N, n); receive times of the last command for each state, shape (N,),
+            ns, -1 if one is missing; what is wrong with the commands, one sentence each.
+        """
+        fills, count = self.topics.filled(self.layout.joints), len(rows.place)
+        effort, answer = np.full((count, len(self.layout.joints)), np.nan), np.full(count, -1)
+        complete, wrong = np.ones(count, dtype=bool), list[int]()
+        for topic, commands in given.items():
+            values, arrived, unpaired = pair(rows, commands, self.layout.commands)
+            effort[:, fills[topic]] = values[:, 0]
+            complete &= arrived >= 0
+            answer = np.maximum(answer, arrived)
+            wrong += commands.stamp_ns[~np.isfinite(commands.values).all(axis=(1, 2))].tolist()
+            many, every = len(unpaired), len(commands.place)
+            if many > _REPORTED_SHARE * every:
+                self._losses.append(
+                    f'{many} of {every} commands on {topic} are left '
+                    'out: their state has another command, as where one came late, or is missing'
+                )
+            if many:
+                most, first = self.unpaired
+                self.unpaired = max(most, many), float(np.fmin(first, unpaired.min() / NANO))
+        problem = (
+            f'{counted(len(wrong), "command")} with a value that is not finite, the first at '
+        )
+        problems = [problem + format_time(time / NANO) for time in wrong[:1]]
+        return effort, np.where(complete, answer, -1), problems
+
+    def _unmeasured_velocities(self, rows: Rows) -> list[str]:
+        """Set velocities to NaN that were not measured, and return what they are.
 
         Those of a joint are NaN as a rule, or 0 throughout though it moves; a controller takes
         the latter as they are.
         """
-        names, known = np.array(self.layout.joints), np.isfinite(rows.velocity)
-        absent = known.mean(axis=0) < _MAJORITY if len(known) else np.zeros(len(names), bool)
+        names, position, velocity = (
+            np.array(self.layout.joints),
+            *rows.values[:, :2].swapaxes(0, 1),
+        )
+        absent = np.isfinite(velocity).sum(axis=0) < _MAJORITY * len(velocity)
         false = np.zeros(len(names), bool)
-        for k in np.flatnonzero(~absent & ~np.nan_to_num(rows.velocity).any(axis=0)).tolist():
-            q = rows.position[np.isfinite(rows.position[:, k]), k]
+        for k in np.flatnonzero(~absent & ~np.nan_to_num(velocity).any(axis=0)).tolist():
+            q = position[np.isfinite(position[:, k]), k]
             steps = np.abs(np.diff(q))
             moved = steps[steps > 0.0]
             false[k] = not self._every and len(moved) and np.ptp(q) > _TRAVEL * np.median(moved)
+        velocity[:, absent | false] = np.nan
         of = '' if absent.all() else f' of {", ".join(names[absent])}'
         notes = [f'velocity{of} is not recorded'] if absent.any() else []
         if false.any():
             notes.append(f'velocity of {", ".join(names[false])} is 0 in all states of a motion')
-        if not notes:
-            return rows, notes
-        return replace(rows, velocity=np.where(absent | false, np.nan, rows.velocity)), notes
+        return notes
+
+
+def _count(groups: Sequence[Group]) -> int:
+    """Return the number of messages."""
+    return sum(len(group.rows.place) for group in groups)
 
 
 def _cutoff(period: float) -> float:
@@ -408,12 +407,13 @@ def _commanded_joints(parameters: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(str(name) for name in joints if name) if isinstance(joints, list) else ()
 
 
-def _described(text: str) -> Robot | None:
-    """Return the robot of a description, with its joints in that order; None without one."""
+def _turning(text: str) -> dict[str, bool]:
+    """Return the joints of a description in its order, and which are continuous; {} without."""
     try:
-        return load_robot(text, effort_limit=1.0) if text else None
+        tree = load_robot(text, effort_limit=1.0) if text else None
     except RobotDynamicsError:
-        return None
+        return {}
+    return dict(zip(tree.joint_names, tree.joint_is_continuous, strict=True)) if tree else {}
 
 
 @dataclass(frozen=True)

@@ -3,18 +3,16 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.estimation.accumulate import ColumnTable
 from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.parameters import counted
-from robot_dynamics_ros.recordings.columns import Group
+from robot_dynamics_ros.recordings.columns import Group, Rows
 from robot_dynamics_ros.recordings.recording import format_time
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -34,97 +32,6 @@ _MANY = 0.1  # fraction of states with non-finite positions above which the reco
 RESTART_GAP_NS = NANO + 1
 
 
-@dataclass(frozen=True, eq=False)
-class Rows(ColumnTable):
-    """States: places in the bag, timestamps, receive times (N,), ns; and columns (N, n)."""
-
-    place: Array
-    stamp_ns: Array
-    arrival_ns: Array
-    position: Array
-    velocity: Array
-    effort: Array
-
-    @classmethod
-    def empty(cls, n: int) -> Rows:
-        """Return no rows for n joints."""
-        empty, times = np.zeros((0, n)), np.zeros(0, dtype=np.int64)
-        return cls(times, times, times, empty, empty, empty)
-
-
-@dataclass(frozen=True, eq=False)
-class Values(ColumnTable):
-    """Commands or references: places in the bag, timestamps, receive times (M,), ns; (M, k)."""
-
-    place: Array
-    stamp_ns: Array
-    arrival_ns: Array
-    values: Array
-
-    @classmethod
-    def empty(cls, width: int) -> Values:
-        """Return no values of a width."""
-        times = np.zeros(0, dtype=np.int64)
-        return cls(times, times, times, np.zeros((0, width)))
-
-
-def _plausible(values: Array) -> Array:
-    """Return a mask of the rows with values that a sensor can give."""
-    with np.errstate(invalid='ignore'):
-        return np.asarray((np.abs(values) <= _LARGEST_VALUE).all(axis=1))
-
-
-def repeated_rows(rows: Rows) -> Array:
-    """Return a mask of the rows that repeat the previous one, which a moving arm cannot.
-
-    A driver that is slower than its publisher gives the same state again under a new timestamp. A
-    joint is at rest if its velocity says so; without velocities, if nothing changes for long.
-    """
-    found = np.zeros(len(rows.stamp_ns), dtype=bool)
-    same = np.ones(max(0, len(found) - 1), dtype=bool)
-    for values in (rows.position, rows.velocity, rows.effort):
-        unchanged = (values[1:] == values[:-1]) | (np.isnan(values[1:]) & np.isnan(values[:-1]))
-        same &= unchanged.all(axis=1)
-    if not same.any():
-        return found
-    steps = np.diff(rows.stamp_ns)[:, np.newaxis] / NANO
-    travel = np.abs(np.nan_to_num(rows.velocity[1:])) * steps
-    moves = (travel > _ROUNDING * np.maximum(np.abs(rows.position[1:]), 1.0)).any(axis=1)
-    moves |= np.isnan(rows.velocity[1:]).all(axis=1) & np.nan_to_num(rows.effort[1:]).any(axis=1)
-    first = rows.stamp_ns[0]
-    newest = np.maximum.accumulate(np.append(first, np.where(same, first, rows.stamp_ns[1:])))
-    found[1:] = same & moves & ((rows.stamp_ns - newest)[1:] < _LONGEST_REPEAT_NS)
-    return found
-
-
-def copied_rows(rows: Rows) -> Array:
-    """Return a mask of the rows that are copies of one before the previous: of a second publisher.
-
-    With many copies, as of an arm at home, that one is, too. Not of a vibration, of which
-    neighbours repeat neighbours, nor of an arm that comes back, as states around a copy do not
-    move its way, nor of one at rest, whose sensors are a step or two off.
-    """
-    found, code = np.zeros(len(rows.place), dtype=bool), np.zeros(len(rows.place), np.uint64)
-    for values in (rows.position, rows.velocity, rows.effort):
-        for column in values.T:
-            code = code * np.uint64(_PRIME) + np.ascontiguousarray(column).view(np.uint64)
-    order = np.argsort(code, kind='stable')
-    same = np.flatnonzero(np.diff(code[order]) == 0)
-    source = np.arange(len(code))
-    source[order[same + 1]] = order[same]
-    copy = np.flatnonzero(source < np.arange(len(code)) - 1)
-    copy = copy[source[copy] != source[copy - 1] + 1]
-    copy = copy[rows.stamp_ns[copy] - rows.stamp_ns[source[copy]] < _LONGEST_REPEAT_NS]
-    if len(copy) < _COPIES:
-        return found
-    change = np.diff(rows.position, axis=0)
-    step = np.where(change != 0.0, np.abs(change), _COARSEST).min(axis=0)
-    found[copy] = (np.abs(change[copy - 1]) > _STEPS * step).any(axis=1)
-    found[1:] &= (change * np.vstack([change[1:], change[-2:-1]])).sum(axis=1) <= 0.0
-    codes, counts = np.unique(code[found], return_counts=True)
-    return found | np.isin(code, codes[counts >= _MANY_COPIES])
-
-
 class JointMerger:
     """Merges joint states by name, whatever joints they contain and in whatever order.
 
@@ -132,43 +39,39 @@ class JointMerger:
 
     Args:
         joints: The columns.
-        stamped: Whether to use the timestamps of the states, rather than their receive times.
         rare: Joints that no row but the first waits for; NaN where they were not updated.
     """
 
-    def __init__(self, joints: Sequence[str], *, stamped: bool, rare: Iterable[str] = ()) -> None:
-        self.joints, self._stamped, self._often = tuple(joints), stamped, {*joints} - {*rare}
+    def __init__(self, joints: Sequence[str], rare: Iterable[str] = ()) -> None:
+        self.joints, self._often = tuple(joints), {*joints} - {*rare}
         self._latest, self._missing = dict[str, Array](), set(joints)
         self._unknown = dict.fromkeys(rare, np.full(3, np.nan))
 
     def rows(self, groups: Sequence[Group]) -> Rows:
         """Return the rows that the messages of a block complete."""
         if len(groups) == 1 and {*self.joints} <= {*groups[0].names}:
-            (group,) = groups
-            columns = [group.names.index(name) for name in self.joints]
-            values = group.values[:, :, columns]
-            stamps = group.stamp_ns if self._stamped else group.arrival_ns
+            [(names, rows)] = groups
             self._missing = {*self._often}
-            return Rows(group.place, stamps, group.arrival_ns, *values)
+            columns = [names.index(name) for name in self.joints]
+            return replace(rows, values=rows.values[:, :, columns])
         order = sorted(
-            (place, g, row)
-            for g, group in enumerate(groups)
-            for row, place in enumerate(group.place.tolist())
+            (place, g, k)
+            for g, (_, rows) in enumerate(groups)
+            for k, place in enumerate(rows.place.tolist())
         )
         times, latest = list[tuple[int, int, int]](), list[list[Array]]()
-        for place, g, row in order:
-            group = groups[g]
-            self._latest.update(zip(group.names, group.values[:, row].T, strict=True))
-            self._missing.difference_update(group.names)
+        for place, g, k in order:
+            names, rows = groups[g]
+            self._latest.update(zip(names, rows.values[k].T, strict=True))
+            self._missing.difference_update(names)
             if not self._missing:
                 self._missing = {*self._often}
-                arrived = group.arrival_ns[row]
-                times.append((place, group.stamp_ns[row] if self._stamped else arrived, arrived))
+                times.append((place, rows.stamp_ns[k], rows.arrival_ns[k]))
                 latest.append([self._latest[name] for name in self.joints])
                 self._latest |= self._unknown
-        if not times:
-            return Rows.empty(len(self.joints))
-        return Rows(*np.array(times, dtype=np.int64).T, *np.array(latest).transpose(2, 0, 1))
+        place, stamps, arrived = np.array(times, dtype=np.int64).reshape(-1, 3).T
+        values: Array = np.array(latest).reshape(-1, len(self.joints), 3).transpose(0, 2, 1)
+        return Rows(place, stamps, arrived, values)
 
 
 def fill_between(rows: Rows, joint: int, longest: float) -> None:
@@ -179,12 +82,16 @@ def fill_between(rows: Rows, joint: int, longest: float) -> None:
         joint: Its column.
         longest: Most rows between two, as a multiple of the usual number; NaN where are more.
     """
-    known = np.flatnonzero(np.isfinite(rows.position[:, joint]))
+    columns = rows.values[:, :, joint].T
+    known = np.flatnonzero(np.isfinite(columns[0]))
     gaps = np.diff(known)
     near = np.repeat(gaps <= longest * np.median(gaps), gaps) if len(gaps) else gaps > 0
     some = np.arange(len(near))[near] + known[:1]
-    for column in (rows.position, rows.velocity, rows.effort):
-        column[some, joint] = np.interp(some, known, column[known, joint])
+    for column in columns:
+        column[some] = np.interp(some, known, column[known])
+
+
+# Which states can be used -----------------------------------------------------------------------
 
 
 class ClockShift(NamedTuple):
@@ -224,47 +131,97 @@ def usable_rows(
         The states; the shifts of the clock; what was rejected or is unusual, and what is wrong
         with the recording, one sentence each.
     """
-    total, unknown = max(1, len(rows.stamp_ns)), np.isnan(rows.velocity)
-    finite = np.isfinite(rows.position)
-    not_finite, lacking = ~finite.all(axis=1), ~finite.all(axis=0)
+    unknown, finite = np.isnan(rows.values[:, 1]), np.isfinite(rows.values[:, 0])
+    incomplete, lacking = ~finite.all(axis=1), ~finite.all(axis=0)
     of = '' if lacking.all() else f' of {", ".join(np.array(joints)[lacking])}'
-    plausible = _plausible(rows.position) & _plausible(np.where(unknown, 0.0, rows.velocity))
     some = unknown[:, ~unknown.all(axis=0)].any(axis=1)  # of joints whose velocity is measured
     unsure = int((some & ~unknown.all(axis=1)).sum())
+    with np.errstate(invalid='ignore'):
+        plausible = np.abs(rows.values[:, :2]) <= _LARGEST_VALUE
+    plausible[:, 1] |= unknown
+    huge = ~incomplete & ~plausible.all(axis=(1, 2))
     copied = copied_rows(rows) & (not every)
-    rows = rows.where(plausible & ~copied)
+    rows = rows.where(~(incomplete | huge | copied))
     accepted, shift, left_out, restarts = _in_order(rows.stamp_ns)
-    if len(accepted) < len(rows.stamp_ns):
-        rows = rows.take(accepted)
+    rows, shift = rows.where(accepted), shift[accepted]
+    rows = replace(rows, stamp_ns=rows.stamp_ns + shift)
     first = np.flatnonzero(np.diff(shift, prepend=0))
-    if len(first):
-        rows = replace(rows, stamp_ns=rows.stamp_ns + shift)
     clock = ClockShift(rows.place[first], shift[first], rows.stamp_ns[first])
-    left_out[f'with a non-finite position{of}'] = int(not_finite.sum())
-    left_out['copied from an earlier one, as by a second publisher'] = int(copied.sum())
     steps = np.diff(rows.stamp_ns)
     pauses = np.flatnonzero(steps > PAUSE_NS)
-    begins = rows.stamp_ns[pauses]
-    if not every:
-        repeats = repeated_rows(rows)
-        left_out['equal to the previous one under a new timestamp'] = int(repeats.sum())
-        rows = rows.where(~repeats)
-    left_out[f'with a value beyond {_LARGEST_VALUE:g}'] = int((~plausible & ~not_finite).sum())
-    notes = [f'{counted(x, "state")} {what}: left out' for what, x in left_out.items() if x]
+    times = rows.stamp_ns[pauses] / NANO, steps[pauses] / NANO
+    repeats = repeated_rows(rows) & (not every)
+    rows = rows.where(~repeats)
+    left_out |= {
+        f'with a non-finite position{of}': incomplete.sum(),
+        'copied from an earlier one, as by a second publisher': copied.sum(),
+        'equal to the previous one under a new timestamp': repeats.sum(),
+        f'with a value beyond {_LARGEST_VALUE:g}': huge.sum(),
+    }
+    notes = [f'{counted(int(x), "state")} {what}: left out' for what, x in left_out.items() if x]
     if unsure:
-        text = f'{counted(unsure, "state")} with an unknown velocity: no acceleration there'
-        notes.append(text)
-    if len(pauses):
-        begin, length = (format_time(x[0] / NANO) for x in (begins, steps[pauses]))
+        notes.append(f'{counted(unsure, "state")} with an unknown velocity: no acceleration there')
+    if more := len(pauses):
+        begin, length = (format_time(x[0]) for x in times)
         text = f'no state for {length} after {begin}: a pause, or a clock that jumps'
-        more = len(pauses) - 1
-        notes.append(f'{text}; {more} more' if more else text)
+        notes.append(text if more == 1 else f'{text}; {more - 1} more')
     problems = []
-    if not_finite.sum() > _MANY * total:
-        share = not_finite.sum() / total
+    if incomplete.sum() > _MANY * len(finite):
         remedy = ': read the other joints only, with --joints and --recorded-joints' if of else ''
-        problems.append(f'{share:.0%} of the states have a non-finite position{of}{remedy}')
+        problems = [
+            f'{incomplete.mean():.0%} of the states have a non-finite position{of}{remedy}'
+        ]
     return rows, clock, notes + restarts, problems
+
+
+def repeated_rows(rows: Rows) -> Array:
+    """Return a mask of the rows that repeat the previous one, which a moving arm cannot.
+
+    A driver that is slower than its publisher gives the same state again under a new timestamp. A
+    joint is at rest if its velocity says so; without velocities, if nothing changes for long.
+    """
+    found, values = np.zeros(len(rows.place), dtype=bool), rows.values
+    unchanged = (values[1:] == values[:-1]) | (np.isnan(values[1:]) & np.isnan(values[:-1]))
+    same = unchanged.all(axis=(1, 2))
+    if not same.any():
+        return found
+    position, velocity, effort = values[1:].transpose(1, 0, 2)
+    steps = np.diff(rows.stamp_ns)[:, np.newaxis] / NANO
+    travel = np.abs(np.nan_to_num(velocity)) * steps
+    moves = (travel > _ROUNDING * np.maximum(np.abs(position), 1.0)).any(axis=1)
+    moves |= np.isnan(velocity).all(axis=1) & np.nan_to_num(effort).any(axis=1)
+    first = rows.stamp_ns[0]
+    newest = np.maximum.accumulate(np.append(first, np.where(same, first, rows.stamp_ns[1:])))
+    found[1:] = same & moves & ((rows.stamp_ns - newest)[1:] < _LONGEST_REPEAT_NS)
+    return found
+
+
+def copied_rows(rows: Rows) -> Array:
+    """Return a mask of the rows that are copies of one before the previous: of a second publisher.
+
+    With many copies, as of an arm at home, that one is, too. Not of a vibration, of which
+    neighbours repeat neighbours, nor of an arm that comes back, as states around a copy do not
+    move its way, nor of one at rest, whose sensors are a step or two off.
+    """
+    count, place = len(rows.place), np.arange(len(rows.place))
+    found, code = np.zeros(count, dtype=bool), np.zeros(count, np.uint64)
+    for column in rows.values.reshape(count, -1).T:
+        code = code * np.uint64(_PRIME) + np.ascontiguousarray(column).view(np.uint64)
+    order = np.argsort(code, kind='stable')
+    same = np.flatnonzero(np.diff(code[order]) == 0)
+    source = place.copy()
+    source[order[same + 1]] = order[same]
+    copy = np.flatnonzero(source < place - 1)
+    copy = copy[source[copy] != source[copy - 1] + 1]
+    copy = copy[rows.stamp_ns[copy] - rows.stamp_ns[source[copy]] < _LONGEST_REPEAT_NS]
+    if len(copy) < _COPIES:
+        return found
+    change = np.diff(rows.values[:, 0], axis=0)
+    step = np.where(change != 0.0, np.abs(change), _COARSEST).min(axis=0)
+    found[copy] = (np.abs(change[copy - 1]) > _STEPS * step).any(axis=1)
+    found[1:] &= (change * np.vstack([change[1:], change[-2:-1]])).sum(axis=1) <= 0.0
+    codes, counts = np.unique(code[found], return_counts=True)
+    return found | np.isin(code, codes[counts >= _MANY_COPIES])
 
 
 def _in_order(times: Array) -> tuple[Array, Array, dict[str, int], list[str]]:
@@ -274,39 +231,29 @@ def _in_order(times: Array) -> tuple[Array, Array, dict[str, int], list[str]]:
         times: Timestamps of all states in order of arrival, shape (N,), ns.
 
     Returns:
-        The accepted rows and their shifts, shape (M,); counts of the others; the restarts in
-        words.
+        Mask of the accepted rows, and their shifts, shape (N,), ns; counts of the others; the
+        restarts in words.
     """
-    stamps, count = times.tolist(), len(times)
-    breaks = (np.flatnonzero(np.diff(times) <= 0) + 1).tolist()
-    spans = list[tuple[int, int, int]]()  # first and end of accepted rows, their shift
+    accepted, shifts = np.ones(len(times), dtype=bool), np.zeros(len(times), dtype=np.int64)
+    if (np.diff(times) > 0).all():
+        return accepted, shifts, {}, []
+    accepted[:] = False
+    stamps, waiting = times.tolist(), deque(range(len(times)))
     repeated = late = early = shift = 0
-    restarts = list[str]()
+    restarts, behind = list[str](), list[int]()
     last: int | None = None  # own time of the last accepted row
     newest: int | None = None  # row that is accepted unless it came too early
-    behind, again, following = list[int](), deque[int](), 0
 
-    def accept(first: int | None, end: int = 0) -> None:
+    def accept_newest() -> None:
         nonlocal last
-        if first is not None:
-            end = max(end, first + 1)
-            spans.append((first, end, shift))
-            last = stamps[end - 1]
+        if newest is not None:
+            accepted[newest], shifts[newest], last = True, shift, stamps[newest]
 
-    while again or following < count:
-        if not (again or behind) and newest == following - 1:  # a run of increasing times
-            k = bisect_right(breaks, newest)
-            end = breaks[k] if k < len(breaks) else count
-            if end - 1 > newest:
-                accept(newest, end - 1)
-                newest = end - 1
-            following = end
-            if following == count:
-                break
-        row, following = (again.popleft(), following) if again else (following, following + 1)
+    while waiting:
+        row = waiting.popleft()
         limit = last if newest is None else stamps[newest]
         if limit is None or stamps[row] > limit:
-            accept(newest)
+            accept_newest()
             late += len(behind)
             newest, behind = row, []
         elif stamps[row] == limit:
@@ -315,53 +262,35 @@ def _in_order(times: Array) -> tuple[Array, Array, dict[str, int], list[str]]:
             behind.append(row)
         else:
             first = stamps[behind[0]]
+            waiting.appendleft(row)
             if newest is not None and (last is None or first > last):
                 early += 1
-                again.extendleft([row, *behind[::-1]])
+                waiting.extendleft(behind[::-1])
             else:
-                accept(newest)
-                again.appendleft(row)
+                accept_newest()
                 before = int(last or 0)
                 back = shift + before + RESTART_GAP_NS - first
                 if abs(back) > _LATEST_NS:  # also keeps int64 from overflowing
                     late += len(behind)
                 else:
                     shift, last = back, None
-                    again.extendleft(behind[::-1])
+                    waiting.extendleft(behind[::-1])
                     restarts.append(
                         f'time went back from {format_time(before / NANO)} to '
                         f'{format_time(first / NANO)}: treated as a restart, later times are '
                         f'shifted by {format_time(shift / NANO)}'
                     )
             newest, behind = None, []
-    accept(newest)
+    accept_newest()
     left_out = {
         'with the timestamp of the previous state': repeated,
         'older than the previous state': late + len(behind),
         'ahead of all that follow': early,
     }
-    rows = np.array(spans, dtype=np.int64).reshape(-1, 3)
-    lengths = rows[:, 1] - rows[:, 0]
-    place = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    accepted = np.repeat(rows[:, 0], lengths) + place
-    return accepted, np.repeat(rows[:, 2], lengths), left_out, restarts
+    return accepted, shifts, left_out, restarts
 
 
-class Pairs(NamedTuple):
-    """Values by state.
-
-    Attributes:
-        values: Shape (N, k); NaN if missing.
-        arrival_ns: Receive times, shape (N,), ns; -1 if missing.
-        unpaired: Number of values without a state since the first state: their timestamp matches
-            none, or they are not the first for theirs.
-        first_unpaired_ns: Time of the first of these, ns; None if there is none.
-    """
-
-    values: Array
-    arrival_ns: Array
-    unpaired: int
-    first_unpaired_ns: int | None
+# Commands and references ------------------------------------------------------------------------
 
 
 class Assignment(NamedTuple):
@@ -377,7 +306,22 @@ class Assignment(NamedTuple):
     hold_ns: int = 0
 
 
-def pair(rows: Rows, given: Values, how: Assignment) -> Pairs:
+class Pairs(NamedTuple):
+    """Values by state.
+
+    Attributes:
+        values: Of the shape of one value, shape (N, ...); NaN if missing.
+        arrival_ns: Receive times, shape (N,), ns; -1 if missing.
+        unpaired: Times of the values without a state since the first state, ns: their timestamp
+            matches none, or they are not the first for theirs.
+    """
+
+    values: Array
+    arrival_ns: Array
+    unpaired: Array
+
+
+def pair(rows: Rows, given: Rows, how: Assignment) -> Pairs:
     """Pair values with states.
 
     Args:
@@ -393,15 +337,14 @@ def pair(rows: Rows, given: Values, how: Assignment) -> Pairs:
     place = np.searchsorted(times, starts, side='left', sorter=order)
     paired = place < np.searchsorted(times, ends, side='left', sorter=order)
     chosen = order[place[paired]]
-    values = np.full((len(starts), given.values.shape[1]), np.nan)
+    values = np.full((len(starts), *given.values.shape[1:]), np.nan)
     arrived = np.full(len(starts), -1, dtype=np.int64)
     values[paired], arrived[paired] = given.values[chosen], given.arrival_ns[chosen]
     unpaired = times >= starts[0]
     unpaired[chosen] = False
-    first = int(times[unpaired].min()) if unpaired.any() else None
     if how.hold_ns:
         last = np.maximum.accumulate(np.where(paired, np.arange(len(paired)), -1))
         held = (last >= 0) & ~paired
         held[held] = starts[held] - starts[last[held]] <= how.hold_ns
         values[held] = values[last[held]]
-    return Pairs(values, arrived, int(unpaired.sum()), first)
+    return Pairs(values, arrived, times[unpaired])

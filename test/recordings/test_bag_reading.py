@@ -41,7 +41,7 @@ from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.bag.reader import BagReader, BagWriter
 from robot_dynamics_ros.recordings.bag.storage import McapStorage
-from robot_dynamics_ros.recordings.columns import ARRAY, Decoder, Group
+from robot_dynamics_ros.recordings.columns import ARRAY, Decoder, Group, Rows
 from robot_dynamics_ros.recordings.lockstep import write_recording
 from robot_dynamics_ros.recordings.reading import RecordingReader, read_recording
 from robot_dynamics_ros.recordings.recording import Recording
@@ -245,19 +245,20 @@ def test_columns_of_any_joint_states_equal_what_rosbags_reads(messages, little_e
     kind = messages[0].kind
     data = [message.cdr(little_endian=little_endian) for message in messages]
     groups = Decoder(kind, deserialize(kind)).groups(data, *counted(data))
-    rows = [(group, *row) for group in groups for row in enumerate(group.place.tolist())]
-    assert sorted(place for *_, place in rows) == list(range(len(data)))
-    for group, row, place in rows:
+    found = [(names, rows, k) for names, rows in groups for k in range(len(rows.place))]
+    assert sorted(rows.place[k] for _, rows, k in found) == list(range(len(data)))
+    for names, rows, k in found:
+        place = rows.place[k]
         message = STORE.deserialize_cdr(data[place], kind)
         stamp = message.header.stamp
-        found = group.names, group.stamp_ns[row], group.arrival_ns[row]
-        assert found == (tuple(message.name), stamp.sec * SECOND + stamp.nanosec, place + SECOND)
+        assert (names, rows.arrival_ns[k]) == (tuple(message.name), place + SECOND)
+        assert rows.stamp_ns[k] == stamp.sec * SECOND + stamp.nanosec
         none = np.full(len(message.name), np.nan)
         columns = message.position, message.velocity, message.effort
         expected = np.array([x if len(x) else none for x in columns])
-        assert group.values[:, row].tobytes() == expected.tobytes()
-    (group,) = Decoder(kind, deserialize(kind)).groups(data[:1] * 9, *counted([0] * 9))
-    assert len(group.place) == 9, 'layouts are learnt, not every message by itself'
+        assert rows.values[k].tobytes() == expected.tobytes()
+    [(_, rows)] = Decoder(kind, deserialize(kind)).groups(data[:1] * 9, *counted([0] * 9))
+    assert len(rows.place) == 9, 'layouts are learnt, not every message by itself'
 
 
 def test_columns_of_commands_of_any_length_and_with_labelled_dimensions_are_their_numbers():
@@ -266,7 +267,7 @@ def test_columns_of_commands_of_any_length_and_with_labelled_dimensions_are_thei
     messages[2].content.layout.dim.append(kind(label='joints', size=3, stride=3))
     columns = Decoder(ARRAY, deserialize(messages[0].kind))
     groups = columns.groups([message.cdr() for message in messages], *counted(messages))
-    found = {int(p): group.values[0, i] for group in groups for i, p in enumerate(group.place)}
+    found = {p: x[0] for _, rows in groups for p, x in zip(rows.place, rows.values, strict=True)}
     for k, message in enumerate(messages):
         np.testing.assert_array_equal(found[k], message.content.data)
 
@@ -320,13 +321,12 @@ def test_joints_are_merged_alike_however_messages_are_blocked():
     """A message of all joints completes a row, also what single ones had begun before."""
     sent = [('a', 1), ('ab', 2), ('ab', 3), ('b', 4), ('a', 5)]
     groups = [
-        Group(tuple(names), *(np.array([k]) for k in (place, place, place)),
-              np.full((3, 1, len(names)), float(k)))
+        Group(tuple(names), Rows(*3 * [np.array([place])], np.full((1, 3, len(names)), float(k))))
         for place, (names, k) in enumerate(sent)
-    ]  # fmt: skip
+    ]
     for blocks in ([groups], [[group] for group in groups]):
-        merger = JointMerger(('a', 'b'), stamped=True)
-        rows = [row for block in blocks for row in merger.rows(block).position.tolist()]
+        merger = JointMerger(('a', 'b'))
+        rows = [row for block in blocks for row in merger.rows(block).values[:, 0].tolist()]
         assert rows == [[2.0, 2.0], [3.0, 3.0], [5.0, 4.0]]
 
 

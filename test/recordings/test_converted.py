@@ -17,7 +17,6 @@ from rosbags.rosbag1 import Writer as WriterOfRos1
 from rosbags.typesys import Stores, get_typestore
 
 from robot_dynamics_ros.errors import RecordingError
-from robot_dynamics_ros.recordings.bag import converted
 from robot_dynamics_ros.recordings.reading import read_recording
 
 JOINTS = ('pan', 'lift', 'elbow')
@@ -29,8 +28,7 @@ def run():
     return sinusoidal_run(measured_arm(), np.random.default_rng(2), 4.0)
 
 
-def test_a_yaml_file_names_columns_joints_and_rate(run, tmp_path, monkeypatch):
-    monkeypatch.setattr(converted, '_BLOCK', 64)
+def test_a_yaml_file_names_columns_joints_and_rate(run, tmp_path):
     columns = np.column_stack([run.time, run.position, run.velocity, run.measured_effort])
     names = '\t'.join('nabcdefghi')
     np.savetxt(tmp_path / 'log.txt', columns, '%.17g', '\t', header=names, comments='')

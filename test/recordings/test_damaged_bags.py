@@ -238,8 +238,7 @@ def test_what_is_no_recording_is_refused_with_one_clear_message(given, said, tmp
         ([text(0, 'x')], 'std_msgs/msg/String.; export states'),
         ([text(0, 'x', STATES)], '/joint_states .std_msgs/msg/String'),
         ([state(0, 'ab', [np.nan, 1.0])], '100% .* position of a: read the other joints only'),
-        ([state(0, 'ab', [1.0])], "has no states on '/joint_states'; in the .* are 2, 1, 0"),
-        ([state(0, '', [1.0], [2.0])], 'the numbers of names, .* are 0, 1, 1: a position is'),
+        ([state(0, 'ab', [1.0])], "has no states on '/joint_states' that can be used; a position"),
     ],
 )
 def test_a_bag_without_usable_states_is_refused_by_what_it_has(messages, said, tmp_path):

@@ -83,7 +83,7 @@ def test_commands_of_another_name_are_named_and_read(named, read):
     rows = [*motion.states(), *motion.commands('/fwd/cmd'), command_of(0, np.zeros(9), topic='/x')]
     run = read(rows, **({'commands': '/fwd/cmd'} if named else {}))
     assert np.isfinite(run.effort).all() == named
-    note = 'no commands were found; if /fwd/cmd has them, give --commands'
+    note = 'no commands were found; if /fwd/cmd or /x has them, give --commands'
     assert (note in run.notes) != named
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,13 +21,18 @@ from robot_dynamics_ros.recordings.columns import (
     SINGLE,
     STATE,
     Group,
+    Rows,
     TopicGroups,
     state_group,
 )
 from robot_dynamics_ros.spatial.scalar import Array
 
 CONTROLLER_STATE = 'control_msgs/msg/JointTrajectoryControllerState'
-_BLOCK = 4096  # rows of a table
+#: Fields of a controller's state since Jazzy, and before, by the topic that they become.
+_PARTS: Mapping[str, tuple[str, str]] = {
+    'reference': ('reference', 'desired'),
+    'feedback': ('feedback', 'actual'),
+}
 
 
 class TableStorage(Storage):
@@ -47,30 +51,27 @@ class TableStorage(Storage):
         unknown = np.full(table.values['position'].shape, np.nan)
 
         def columns(*keys: str) -> Array:
-            return np.array([table.values.get(key, unknown) for key in keys])
+            return np.stack([table.values.get(key, unknown) for key in keys], axis=1)
 
         self._values = {'/joint_states': columns('position', 'velocity', 'effort')}
         if 'command' in table.values:
             numbers = zip(force_topics(table.joints), table.values['command'].T, strict=True)
-            self._values |= {f'/{name}': x.reshape(1, -1, 1) for name, x in numbers}
+            self._values |= {f'/{name}': x.reshape(-1, 1, 1) for name, x in numbers}
         if 'reference_position' in table.values:
             reference = columns('reference_position', 'reference_velocity', 'no effort')
             self._values['/controller/reference'] = reference
-        self.topics = {x: STATE if len(y) > 1 else SINGLE for x, y in self._values.items()}
+        self.topics = {x: STATE if y.shape[1] > 1 else SINGLE for x, y in self._values.items()}
         self.counts.update(dict.fromkeys(self.topics, len(table.time_ns)))
         self.losses, self.units = table.notes, table.units
 
     def columns(self, topics: Sequence[str]) -> Iterator[list[TopicGroups]]:
-        """Yield the columns of wanted topics, block by block of the rows."""
-        places, names = np.arange(len(self._table.time_ns)), self._table.joints
-        for start in range(0, len(places), _BLOCK):
-            rows = slice(start, start + _BLOCK)
-            time, found = self._table.time_ns[rows], list[TopicGroups]()
-            for topic in topics:
-                values = self._values[topic][:, rows]
-                group = Group(names if len(values) > 1 else (), places[rows], time, time, values)
-                found.append((topic, len(time), [group]))
-            yield found
+        """Yield the columns of wanted topics as one block."""
+        time, found = self._table.time_ns, list[TopicGroups]()
+        for topic in topics:
+            names = self._table.joints if self.topics[topic] == STATE else ()
+            rows = Rows(np.arange(len(time)), time, time, self._values[topic])
+            found.append((topic, len(time), [Group(names, rows)]))
+        yield found
 
 
 def message_parts(message: Any, place: int = 0, arrival_ns: int = 0) -> dict[str, Group]:
@@ -82,35 +83,25 @@ def message_parts(message: Any, place: int = 0, arrival_ns: int = 0) -> dict[str
     names = getattr(message, 'joint_names', ())
     for part, spellings in _PARTS.items() if len(names) else ():
         if point := next((getattr(message, x) for x in spellings if hasattr(message, x)), None):
-            motion = {'position': point.positions, 'velocity': point.velocities}
-            own = {'header': message.header, 'name': names, 'effort': point.effort}
-            state = SimpleNamespace(**own, **motion)
-            if group := state_group(state, *times):
+            fields = point.positions, point.velocities, point.effort
+            if group := state_group(message, names, fields, *times):
                 parts[part] = group
     output = getattr(message, 'output', None)
     if parts and output is not None and len(output.effort) == len(names):
         stamp = np.array([stamp_ns(message)])
         for name, effort in zip(names, output.effort, strict=True):
-            parts[force_topic(name)] = Group((), *times, stamp, np.full((1, 1, 1), effort))
+            rows = Rows(times[0], stamp, times[1], np.full((1, 1, 1), effort))
+            parts[force_topic(name)] = Group((), rows)
     return parts
 
 
 def message_columns(messages: Iterable[tuple[Any, int, int]]) -> dict[str, list[Group]]:
     """Return the columns of :func:`message_parts`, with its arguments, by topic below theirs."""
-    rows: dict[tuple[str, tuple[str, ...]], list[Group]] = {}
+    found: dict[str, dict[tuple[str, ...], list[Rows]]] = {}
     for message in messages:
-        for part, group in message_parts(*message).items():
-            rows.setdefault((part, group.names), []).append(group)
-    found: dict[str, list[Group]] = {}
-    for (part, names), groups in rows.items():  # those with the same joints as one
-        _, *times, values = zip(*groups, strict=True)
-        columns = [*map(np.concatenate, times), np.concatenate(values, axis=1)]
-        found.setdefault(part, []).append(Group(names, *columns))
-    return found
-
-
-#: Fields of a controller's state since Jazzy, and before, by the topic that they become.
-_PARTS: Mapping[str, tuple[str, str]] = {
-    'reference': ('reference', 'desired'),
-    'feedback': ('feedback', 'actual'),
-}
+        for part, (names, rows) in message_parts(*message).items():
+            found.setdefault(part, {}).setdefault(names, []).append(rows)
+    return {
+        part: [Group(names, Rows.joined(rows)) for names, rows in own.items()]
+        for part, own in found.items()
+    }

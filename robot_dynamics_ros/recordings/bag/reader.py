@@ -238,7 +238,7 @@ class BagReader(ExitStack):
                 parts = message_parts(self.first(source, strict=False))
                 for part, group in parts.items():
                     topic = f'{source}/{part}'
-                    self.topics[topic] = STATE if len(group.values) > 1 else SINGLE
+                    self.topics[topic] = STATE if group.names else SINGLE
                     self.sources[topic], self.counts[topic] = source, self.counts.get(source, 0)
         except BaseException:
             self.close()

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import csv
 import re
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from statistics import mode
 
@@ -28,7 +30,7 @@ _REMEDY = (
 )
 
 
-def read_cells(path: Path) -> tuple[list[str], list[int], list[list[str]], list[str]]:
+def read_cells(path: Path) -> tuple[list[str], list[int], list[tuple[str, ...]], list[str]]:
     """Return the names of the columns, the line of every row, the cells by column, and notes.
 
     Raises:
@@ -69,18 +71,17 @@ def read_cells(path: Path) -> tuple[list[str], list[int], list[list[str]], list[
     k = above.index(heads)
     if k and len(above[k - 1]) == count and all(map(is_unit, heads)):
         heads = [f'{a} [{b}]' if b else a for a, b in zip(above[k - 1], heads, strict=True)]
-    columns = [[row[i] if i < len(row) else '' for row in complete.values()]
-               for i in range(len(heads))]  # fmt: skip
+    columns = [*zip_longest(*complete.values(), fillvalue='')][: len(heads)]
     return heads, list(complete), columns, notes
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bool, list[str]]]:
     """Yield the number of each line with text, whether it is a comment, and its cells."""
     data = path.read_bytes()
-    wide = {b'\xff\xfe': 'utf-16', b'\xfe\xff': 'utf-16'}.get(data[:2], 'utf-8-sig')
-    wide = {data[:1]: 'utf-16-be', data[1:2]: 'utf-16-le'}.get(b'\0', wide)  # without a mark
     try:
-        content = data.decode(wide)
+        content = data.decode(
+            'utf-16' if data[:2] in (BOM_UTF16_LE, BOM_UTF16_BE) else 'utf-8-sig'
+        )
     except UnicodeDecodeError:
         content = data.decode('cp1252', errors='replace')  # of Excel
     lines = [line.strip(' \r\0') for line in content.splitlines()]  # zeros: of a lost block
