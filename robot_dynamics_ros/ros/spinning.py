@@ -237,44 +237,19 @@ def apply_real_time(priority: int, processors: Sequence[int], lock_memory: bool)
     """
     chosen = set(processors)
     if any(x >= 0 for x in chosen) and -1 not in chosen:
-        allowed = ', '.join(map(str, sorted(_os_function('sched_getaffinity')(0))))
+        allowed = ', '.join(map(str, sorted(os.sched_getaffinity(0))))
         with _refusing('cpu_affinity', sorted(chosen), f'this process may use {allowed}'):
             os.sched_setaffinity(0, chosen)
     if priority > 0:
-        set_scheduler = _os_function('sched_setscheduler')
         right = f'the capability CAP_SYS_NICE, or rtprio {priority} in {_LIMITS}'
-        remedy = f'give it {right}; its limit is {_limit("RTPRIO")}'
-        with _refusing('thread_priority', [priority], remedy):
-            set_scheduler(0, os.SCHED_FIFO, os.sched_param(priority))
+        with _refusing('thread_priority', [priority], f'give it {right}'):
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
     if lock_memory:
         right = f'the capability CAP_IPC_LOCK, or memlock unlimited in {_LIMITS}'
-        remedy = f'give it {right}; its limit is {_limit("MEMLOCK")}'
-        with _refusing('lock_memory', ['true'], remedy):
+        with _refusing('lock_memory', ['true'], f'give it {right}'):
             if ctypes.CDLL(None, use_errno=True).mlockall(_LOCK_ALL) != 0:
                 number = ctypes.get_errno()
                 raise OSError(number, os.strerror(number))
-
-
-def _limit(name: str) -> str:
-    """Return a resource limit of this process in words."""
-    import resource
-
-    limit = resource.getrlimit(getattr(resource, f'RLIMIT_{name}'))[0]
-    if limit == resource.RLIM_INFINITY:
-        return 'none'
-    return f'{limit} bytes' if name == 'MEMLOCK' else str(limit)
-
-
-def _os_function(name: str) -> Any:
-    """Return a function of the module ``os``.
-
-    Raises:
-        ConfigurationError: The operating system does not provide it.
-    """
-    function = getattr(os, name, None)
-    if function is None:
-        raise ConfigurationError(f'real time ({name})', 'exists on Linux only', 'leave it out')
-    return function
 
 
 @contextmanager

@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -74,11 +73,8 @@ class Imperfections:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ('measurement_delay', 'command_delay', 'command_jitter', 'state_jitter'):
-            periods = getattr(self, name)
-            if not isinstance(periods, Integral) or periods < 0:
-                raise ParameterError(name, periods, 'a delay is a number of periods, 0 or more')
-        require_counts(seed=self.seed)
+        counts = 'measurement_delay', 'command_delay', 'command_jitter', 'state_jitter', 'seed'
+        require_counts(**{name: getattr(self, name) for name in counts})
         for name in ('command_loss', 'state_loss'):
             if not 0.0 <= getattr(self, name) < 1.0:
                 raise ParameterError(name, getattr(self, name), 'a probability below 1')
@@ -119,28 +115,25 @@ class ImperfectPlant(WrappedPlant):
         self._reset_state()
 
     def _reset_state(self) -> None:
-        """Fill the delay lines with the initial measurement and zero efforts."""
-        given = self.imperfections
-        self._rng, link_rng = (np.random.default_rng(given.seed) for _ in range(2))
+        """Fill the network with the initial measurement and zero efforts."""
+        given, zero = self.imperfections, np.zeros(self.tree.n)
+        self._rng, rng = (np.random.default_rng(given.seed) for _ in range(2))
         self.plant.read(*self._true)
         self._encoder = self._quantized(self._true[0])
         self._state = self._measure(moved=False)
-        count, zero = given.measurement_delay + 1, np.zeros(self.tree.n)
-        self._states = deque([self._state] * count, maxlen=count)
-        self._commands = deque([zero] * given.command_delay)
-        self._command_link = _Network(given.command_jitter, given.command_loss, link_rng, zero)
-        self._state_link = _Network(given.state_jitter, given.state_loss, link_rng, self._state)
+        jitter, loss = given.command_jitter, given.command_loss
+        self._commands = _Network(given.command_delay, jitter, loss, rng, zero)
+        jitter, loss = given.state_jitter, given.state_loss
+        self._states = _Network(given.measurement_delay, jitter, loss, rng, self._state)
         self.stale = False
 
     def step(self, effort: Array) -> None:
         """Advance by one period with the effort that is due now; see :meth:`Plant.step`."""
         command = np.array(self._checked('effort', effort))
-        self._commands.append(self._command_link.transmit(command))
-        self._advance(self._commands.popleft())
-        self._states.append(self._measure())
-        before = self._state_link.arrived
-        self._state = self._state_link.transmit(self._states[0])
-        self.stale = self._state_link.arrived == before
+        self._advance(self._commands.transmit(command))
+        before = self._states.arrived
+        self._state = self._states.transmit(self._measure())
+        self.stale = self._states.arrived == before
 
     def read(self, q: Array, v: Array) -> None:
         """Write the last received state, which is constant until the next step."""
@@ -167,28 +160,35 @@ class ImperfectPlant(WrappedPlant):
 
 
 class _Network:
-    """A network that transports one message per period with random delays and losses.
+    """A network that transports one message per period with delays and losses.
 
     Attributes:
         arrived: Number of steps in which a message has arrived.
+
+    Args:
+        delay: Constant part of the delays, periods, in which the first message arrives.
+        jitter: Largest random part, periods.
+        loss: Probability that a message is lost.
+        rng: Generator of the random numbers.
+        first: The first message.
     """
 
-    def __init__(self, jitter: int, loss: float, rng: np.random.Generator, first: Array) -> None:
-        self._jitter, self._loss, self._rng = jitter, loss, rng
-        self._in_transit: deque[tuple[int, Array]] = deque()
-        self._newest = first
-        self._now = self.arrived = 0
+    def __init__(
+        self, delay: int, jitter: int, loss: float, rng: np.random.Generator, first: Array
+    ) -> None:
+        self._delay, self._jitter, self._loss, self._rng = delay, jitter, loss, rng
+        self._in_transit = deque((arrival, first) for arrival in range(delay))
+        self._newest, self._now, self.arrived = first, 0, 0
 
     def transmit(self, message: Array) -> Array:
         """Send a message; return the newest one that has arrived."""
         if not (self._loss and self._rng.random() < self._loss):
-            delay = int(self._rng.integers(0, self._jitter + 1)) if self._jitter else 0
-            self._in_transit.append((self._now + delay, message))
+            late = int(self._rng.integers(0, self._jitter + 1)) if self._jitter else 0
+            self._in_transit.append((self._now + self._delay + late, message))
         due = [k for k, (arrival, _) in enumerate(self._in_transit) if arrival <= self._now]
-        if due:
-            for _ in range(due[-1] + 1):
-                _, self._newest = self._in_transit.popleft()
-            self.arrived += 1
+        for _ in range(due[-1] + 1 if due else 0):
+            _, self._newest = self._in_transit.popleft()
+        self.arrived += bool(due)
         self._now += 1
         return self._newest
 
