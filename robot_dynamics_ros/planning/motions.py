@@ -240,28 +240,22 @@ class ToolPath(JointSpline):
 def _solve(task: ToolTask, curve: Curve, timing: Timing, near: Array, step: float) -> Points:
     """Return knots at most a step apart, including the ends of the ramps."""
     breaks = [0.0, timing.ramp, timing.duration - timing.ramp, timing.duration]
-    knots: list[tuple[float, Array, Array, Array]] = []
+    times = list[float]()
     for begin, end in zip(breaks[:-1], breaks[1:], strict=True):
         count = math.ceil((end - begin) / step - 1e-9)
-        for k in range(0 if not knots else 1, count + 1):
-            knots.append(_knot(task, curve, timing, begin + (end - begin) * k / count, near))
-            near = knots[-1][1]
+        times += np.linspace(begin, end, count, endpoint=False).tolist()
+    knots = list[tuple[float, Array, Array, Array]]()
+    for t in (*times, timing.duration):
+        s, ds, dds = timing.at(t)
+        p, dp, ddp = (np.array(x, dtype=float) for x in curve.at(s))
+        try:
+            near = task.solve(p, near)
+            knots.append((t, near, *task.motion(near, dp * ds, ddp * (ds * ds) + dp * dds)))
+        except (UnreachableError, SingularityError) as refusal:
+            raise TrajectoryError(
+                f'tool path at s = {s:.4g} of {curve.length:.4g}', str(refusal), 'move the curve'
+            ) from refusal
     return Points(*map(np.array, zip(*knots, strict=True)))
-
-
-def _knot(
-    task: ToolTask, curve: Curve, timing: Timing, t: float, near: Array
-) -> tuple[float, Array, Array, Array]:
-    s, ds, dds = timing.at(t)
-    p, dp, ddp = (np.array(x, dtype=float) for x in curve.at(s))
-    try:
-        q = task.solve(p, near)
-        v, a = task.motion(q, dp * ds, ddp * (ds * ds) + dp * dds)
-    except (UnreachableError, SingularityError) as refusal:
-        raise TrajectoryError(
-            f'tool path at s = {s:.4g} of {curve.length:.4g}', str(refusal), 'move the curve'
-        ) from refusal
-    return t, q, v, a
 
 
 class WavyCurve(Curve):

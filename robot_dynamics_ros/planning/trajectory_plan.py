@@ -104,13 +104,21 @@ def make_plan(tree: Robot, settings: Mapping[str, Any], q: Array) -> SampledTraj
     for posture in _postures(tree, settings, q):
         try:
             plan = _planned(tree, settings, q, posture, checker)
-            return _with_margin(tree, plan, remarks)
+            break
         except TrajectoryError as refusal:
             refusals.append(refusal)
         except (SingularityError, UnreachableError) as refusal:
             remedy = 'move the arm first, by kind point, or set home'
             refusals.append(TrajectoryError('tool path', str(refusal), remedy))
-    raise refusals[0]
+    else:
+        raise refusals[0]
+    if plan.effort_share > MARGIN:
+        remarks += (
+            f'joint {plan.heaviest!r} needs {plan.effort_share:.0%} of its effort limit: the '
+            'controller slows the motion down there, or the arm leaves its path; lower '
+            'speed_scale, or give smoother points with velocities',
+        )
+    return replace(plan, remarks=remarks)
 
 
 def check_motion(tree: Robot, settings: Mapping[str, Any]) -> None:
@@ -178,50 +186,47 @@ def _planned(
     checker: CollisionChecker | None,
 ) -> SampledTrajectory:
     """Return the motion from q; a tool path starts on the branch of the posture."""
-    motion = KINDS[settings['kind']](tree, settings, posture)
-    start = Reference(tree.n)
-    motion.sample(0.0, start)
-    approach: Quintic | None = None
-    if np.abs(start.position - q).max() > _AT_START:
-        least = offset_duration(start.position - q, _APPROACH_SPEED * tree.velocity_limit)
-        approach = Quintic(q, start.position, max(settings['approach_s'], least))
-    scale = settings['speed_scale']
-    whole = ApproachedMotion(approach, motion, scale)
-    _check_duration(settings, scale * whole.duration)
+    kind, scale = settings['kind'], settings['speed_scale']
+    motion = KINDS[kind](tree, settings, posture)
+    start, approach, begin = motion.table(np.zeros(1))[0][0], None, 0.0
+    if np.abs(start - q).max() > _AT_START:
+        least = offset_duration(start - q, _APPROACH_SPEED * tree.velocity_limit)
+        begin = max(settings['approach_s'], least)
+        approach = Quintic(q, start, begin)
+    _check_duration(settings, begin + motion.duration)
+    end = (begin + motion.duration) / scale
+    times_ns = _sample_times_ns(end, scale * settings['sample_rate'])
+    times = np.array([*times_ns[:-1], end * NANO]) / NANO
+    rows = np.array(motion.table(scale * times - begin))
+    if approach is not None:
+        first = scale * times < begin
+        rows[:, first] = approach.table(scale * times[first])
+    position, velocity, acceleration = rows[0], scale * rows[1], scale**2 * rows[2]
+    spline = JointSpline(Points(times, position, velocity, acceleration))  # which is followed
     outside = np.maximum(tree.reference_lower - q, q - tree.reference_upper)
-    check_limits(whole, tree, outside=np.maximum(outside, 0.0))
+    check_limits(spline, tree, outside=np.maximum(outside, 0.0))
     if checker is not None:
-        positions = whole.table(whole.instants(_CHECK_PERIOD / scale))[0]
-        checker.require_free(settings['kind'], positions)
-    return _sampled(whole, scale * settings['sample_rate'], whole.begin / scale)
+        checked_at = np.append(np.arange(0.0, end, _CHECK_PERIOD / scale), end)
+        checker.require_free(kind, spline.table(checked_at)[0])
+    share, joint = _largest_effort(tree, spline, float(np.diff(times).min()) / _PIECES)
+    return SampledTrajectory(
+        times_ns, position, velocity, acceleration, begin / scale, end, (), share, joint
+    )
 
 
-class ApproachedMotion(Trajectory):
-    r"""Motion after an approach to its start, both slowed down by a constant factor.
+def _sample_times_ns(end: float, rate: float) -> tuple[int, ...]:
+    """Return the times of points at a constant rate, Hz, and of the end, s; in ns."""
+    count = max(math.ceil(end * rate - _LEAST_STEP), 1)
+    return (*(round(k * NANO / rate) for k in range(count)), round(end * NANO))
 
-    Args:
-        approach: Ends at rest where the motion begins; None: there is none.
-        motion: The motion.
-        rate: :math:`\lambda` of :math:`q(\lambda t)`, in (0, 1].
 
-    Attributes:
-        begin: Duration of the approach at full speed, s.
-    """
-
-    def __init__(self, approach: Trajectory | None, motion: Trajectory, rate: float) -> None:
-        self._approach, self._motion, self._rate = approach, motion, rate
-        self.n, self.begin = motion.n, 0.0 if approach is None else approach.duration
-        self.duration = (self.begin + motion.duration) / rate
-
-    def sample(self, t: float, reference: Reference) -> None:
-        """Compute the motion at a time; see :class:`Trajectory`."""
-        s = self._rate * t
-        if self._approach is not None and s < self.begin:
-            self._approach.sample(s, reference)
-        else:
-            self._motion.sample(s - self.begin, reference)
-        reference.velocity *= self._rate
-        reference.acceleration *= self._rate**2
+def _largest_effort(tree: Robot, spline: JointSpline, step: float) -> tuple[float, str]:
+    """Return the largest share of an effort limit along a motion by the model, and its joint."""
+    q, v, a = spline.table(spline.instants(step))
+    rigid = compile_kernel(tree, outputs=('inverse_dynamics',)).batch('inverse_dynamics', q, v, a)
+    shares = np.abs(rigid + JointTerms.of(tree).effort(v, a, rigid)) / tree.effort_limit
+    most = shares.max(axis=0)
+    return float(most.max()), tree.joint_names[int(most.argmax())]
 
 
 def _check_duration(settings: Mapping[str, Any], seconds: float) -> None:
@@ -266,37 +271,6 @@ def _postures(tree: Robot, settings: Mapping[str, Any], q: Array) -> Iterator[Ar
         if other.converged and apart > _BRANCH_DISTANCE:
             branches.append(other.q)
             yield tree.nearest_turn(other.q, q)
-
-
-def _sampled(trajectory: Trajectory, rate: float, approach: float) -> SampledTrajectory:
-    """Return the trajectory sampled at a constant rate, Hz, and at its end."""
-    end = trajectory.duration
-    count = max(math.ceil(end * rate - _LEAST_STEP), 1)
-    times_ns = [round(k * NANO / rate) for k in range(count)]
-    times = np.array([*(time / NANO for time in times_ns), end])
-    position, velocity, acceleration = trajectory.table(times)
-    times_ns.append(round(end * NANO))
-    return SampledTrajectory(tuple(times_ns), position, velocity, acceleration, approach, end)
-
-
-def _with_margin(
-    tree: Robot, plan: SampledTrajectory, remarks: tuple[str, ...]
-) -> SampledTrajectory:
-    """Return a plan with its largest effort, also between the points, which quintics join."""
-    times = np.array(plan.times_ns) / NANO
-    spline = JointSpline(Points(times, plan.position, plan.velocity, plan.acceleration))
-    q, v, a = spline.table(spline.instants(float(np.diff(times).min()) / _PIECES))
-    kernel = compile_kernel(tree, outputs=('inverse_dynamics',))
-    rigid = kernel.batch('inverse_dynamics', q, v, a)
-    shares = np.abs(rigid + JointTerms.of(tree).effort(v, a, rigid)) / tree.effort_limit
-    share, name = float(shares.max()), tree.joint_names[int(np.argmax(shares.max(axis=0)))]
-    if share > MARGIN:
-        remarks += (
-            f'joint {name!r} needs {share:.0%} of its effort limit: the controller slows the '
-            'motion down there, or the arm leaves its path; lower speed_scale, or give smoother '
-            'points with velocities',
-        )
-    return replace(plan, effort_share=share, heaviest=name, remarks=remarks)
 
 
 def _point(tree: Robot, settings: Mapping[str, Any], q: Array) -> Trajectory:
