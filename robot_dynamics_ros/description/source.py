@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -27,19 +27,15 @@ _QUATERNION = re.compile(r'(<origin\b[^>]*?)\bquat_xyzw\s*=\s*(["\'])([^"\']*)\2
 _COMMENT = re.compile(r'<!--.*?-->', re.DOTALL)
 _EXPRESSION = re.compile(r'\$[({]')
 _LINK = re.compile(r'<link[\s/>]')
-_MACRO = re.compile(r'<xacro:macro\b([^>]*)>')
-_ATTRIBUTE = re.compile(r'(\w+)\s*=\s*["\']([^"\']*)["\']')
 _PYTHON = re.compile(r"<class '[^']*'>:? ?|\[Errno \d+\] ")
-_ARGUMENT = re.compile(r'^Undefined substitution argument (\S+)')
-_DECLARED = 'xmlns:xacro="http://www.ros.org/wiki/xacro"'
 _PATH = 'give a path or the URDF text itself'
-_WORDS = (
-    'give the arguments of a xacro file as words of their own; to a command that takes none, as '
-    'analyze, the URDF: xacro FILE NAME:=VALUE > arm.urdf'
+_ARGUMENTS = (
+    'correct the file, or give its arguments behind it, NAME:=VALUE; if the command takes none, '
+    'give them to new_robot, and the robot.urdf of that'
 )
-_OTHER_FILES = (
-    'give here the URDF, a parameter file by --params, a program by --program, and a motion in '
-    'the form of a JointTrajectory by send ROBOT -p kind:=file -p file:='
+_INSTALLED = (
+    'correct the file, or the path in it; if the build of its package puts it there, give the '
+    'installed description'
 )
 _BEFORE = '\ufeff \t\r\n'  # what may precede the first element
 WHOLE = 'robot description'  # culprit of faults of no single element
@@ -146,9 +142,7 @@ def _read_text(path: str) -> str:
         if Path(path).is_dir():
             raise DescriptionError(culprit, 'is a folder', 'name the URDF or xacro file in it')
         if not Path(path).is_file():
-            raise DescriptionError(culprit, 'no such file', _WORDS if ':=' in path else _PATH)
-        if Path(path).suffix in ('.yaml', '.yml'):
-            raise DescriptionError(culprit, 'is no robot', f'{_OTHER_FILES}{path}')
+            raise DescriptionError(culprit, 'no such file', _PATH)
         return Path(path).read_text(encoding='utf-8-sig')
     except UnicodeDecodeError as error:
         problem = f'is not UTF-8 text ({error.reason})'
@@ -188,8 +182,14 @@ def _expand_xacro(content: str, path: Path | None, mappings: Mapping[str, str]) 
     arguments.require_used(f'xacro {name}')
     text = str(document.toprettyxml(indent='  '))
     if _LINK.search(text) is None:
-        included = [Path(file) for file in xacro.all_includes[first:]]
-        macros = _macros([content, *(file.read_text('utf-8', 'replace') for file in included)])
+        included = [
+            Path(file).read_text('utf-8', 'replace') for file in xacro.all_includes[first:]
+        ]
+        macros = [
+            f'{macro.getAttribute("name")}({", ".join(macro.getAttribute("params").split())})'
+            for source in (content, *included)
+            for macro in xacro.parse(source).getElementsByTagName('xacro:macro')
+        ]
         if macros:
             raise DescriptionError(
                 f'xacro {name}',
@@ -204,20 +204,9 @@ def _xacro_error(culprit: str, error: Exception) -> DescriptionError:
     if isinstance(cause, DescriptionError):
         return DescriptionError(culprit, f'{cause.culprit} {cause.problem}', cause.remedy)
     if isinstance(cause, OSError):
-        problem = f'{cause.filename}: {cause.strerror}'
-        remedy = 'correct the file, or the path in it; if the build of its package puts it there, '
-        return DescriptionError(culprit, problem, f'{remedy}give the installed description')
+        return DescriptionError(culprit, f'{cause.filename}: {cause.strerror}', _INSTALLED)
     said = ' '.join(_PYTHON.sub('', str(error)).split())
-    if missing := _ARGUMENT.search(said):
-        remedy = (
-            f'give it behind the file: {missing[1]}:=VALUE; if the command takes none, give it '
-        )
-        return DescriptionError(culprit, said, f'{remedy}to new_robot, and the robot.urdf of that')
-    if said.startswith('unbound prefix'):
-        return DescriptionError(culprit, said, f'declare it in <robot>, such as {_DECLARED}')
-    if said.startswith('unknown macro'):
-        return DescriptionError(culprit, said, 'include the file that defines it, or remove it')
-    return DescriptionError(culprit, said, 'correct the file or its arguments')
+    return DescriptionError(culprit, said, _ARGUMENTS)
 
 
 class _XacroArguments(dict[str, str]):
@@ -241,16 +230,6 @@ class _XacroArguments(dict[str, str]):
             known = ', '.join(other for other in self if other not in self._unused) or 'none'
             problem = f'has no argument {name!r}; it has: {known}'
             raise DescriptionError(culprit, problem, 'correct or leave out NAME:=VALUE')
-
-
-def _macros(texts: Iterable[str]) -> list[str]:
-    """Return the macros that xacro texts define, with their parameters."""
-    macros = []
-    for tag in _MACRO.findall(''.join(_COMMENT.sub('', text) for text in texts)):
-        attributes = dict(_ATTRIBUTE.findall(tag))
-        parameters = ', '.join(attributes.get('params', '').split())
-        macros.append(f'{attributes.get("name")}({parameters})')
-    return macros
 
 
 @contextmanager

@@ -8,6 +8,7 @@ appearance, contact or sensors are not remarked.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 from xml.etree.ElementTree import Element
@@ -30,56 +31,47 @@ class DescriptionRemark(NamedTuple):
 class _Known(NamedTuple):
     """Attributes and children of an element that are read, and those that are ignored."""
 
-    attributes: str = ''
-    children: str = ''
-    ignored: str = ''
-
-    def knows(self, name: str) -> bool:
-        return name in f'{self.attributes} {self.children} {self.ignored}'.split()
+    attributes: list[str]
+    children: list[str]
+    ignored: list[str]
 
 
-_SHAPE = _Known('name', 'origin geometry', 'group material verbose surface contact meta bounce '
-                'contact_coefficients friction laser_retro max_contacts cast_shadows '
-                'transparency concave')  # fmt: skip
-_SCHEMA = {
-    'robot': _Known('name version', 'link joint', 'material gazebo transmission sensor mujoco '
-                    'ros2_control disable_collisions self_collide isaac klampt plugin'),
-    'link': _Known('name', 'inertial visual collision', 'type contact sensor gazebo material '
-                   'surface kinematic collision_checking self_collision_checking self_collide '
-                   'self_filter'),
-    'inertial': _Known('', 'origin mass inertia'),
-    'origin': _Known('xyz rpy quat_xyzw'),
-    'mass': _Known('value'),
-    'inertia': _Known('ixx ixy ixz iyy iyz izz'),
-    'visual': _SHAPE,
-    'collision': _SHAPE,
-    'geometry': _Known('name', 'box cylinder capsule sphere mesh'),
-    'box': _Known('size'),
-    'cylinder': _Known('radius length'),
-    'capsule': _Known('radius length'),
-    'sphere': _Known('radius'),
-    'mesh': _Known('filename scale', '', 'convex concave'),
-    'joint': _Known('name type', 'origin parent child axis limit dynamics mimic '
-                    'safety_controller locked', 'dont_collapse calibration hardwareInterface'),
-    'locked': _Known('type position', 'origin mimic'),  # our own, see ``fix_joints``
-    'parent': _Known('link'),
-    'child': _Known('link'),
-    'axis': _Known('xyz'),
-    'limit': _Known('lower upper effort velocity'),
-    'dynamics': _Known('damping friction armature'),
-    'mimic': _Known('joint multiplier offset'),
-    'safety_controller': _Known('soft_lower_limit soft_upper_limit k_position k_velocity'),
-}  # fmt: skip
+#: An element; its attributes, and its children, that are read; what is ignored of both.
+_ELEMENTS = """
+robot | name version | link joint | material gazebo transmission sensor mujoco ros2_control disable_collisions self_collide isaac klampt plugin
+link | name | inertial visual collision | type contact sensor gazebo material surface kinematic collision_checking self_collision_checking self_collide self_filter
+inertial | | origin mass inertia |
+origin | xyz rpy quat_xyzw | |
+mass | value | |
+inertia | ixx ixy ixz iyy iyz izz | |
+visual | name | origin geometry | group material verbose surface contact meta bounce contact_coefficients friction laser_retro max_contacts cast_shadows transparency concave
+collision | name | origin geometry | group material verbose surface contact meta bounce contact_coefficients friction laser_retro max_contacts cast_shadows transparency concave
+geometry | name | box cylinder capsule sphere mesh |
+box | size | |
+cylinder | radius length | |
+capsule | radius length | |
+sphere | radius | |
+mesh | filename scale | | convex concave
+joint | name type | origin parent child axis limit dynamics mimic safety_controller locked | dont_collapse calibration hardwareInterface
+locked | type position | origin mimic |
+parent | link | |
+child | link | |
+axis | xyz | |
+limit | lower upper effort velocity | |
+dynamics | damping friction armature | |
+mimic | joint multiplier offset | |
+safety_controller | soft_lower_limit soft_upper_limit k_position k_velocity | |
+"""  # noqa: E501
+_ROWS = [[part.split() for part in line.split('|')] for line in _ELEMENTS.strip().splitlines()]
+_SCHEMA = {tag: _Known(*parts) for [tag], *parts in _ROWS}
 _REPEATED = {'link', 'joint', 'visual', 'collision'}
-#: Attributes of URDF 1.2 that the model has no use for.
-_LATER = {'acceleration', 'deceleration', 'jerk'}
-#: Gazebo's extensions that change the mechanics, with the values that do not.
+#: Gazebo's extensions that change the mechanics, unless they are zero, or leave gravity as it is.
 _MECHANICAL = {
-    'springStiffness': ('0',), 'springReference': (), 'spring_stiffness': ('0',),
-    'spring_reference': (), 'dampingFactor': ('0',), 'turnGravityOff': ('false', '0'),
-    'gravity': ('true', '1'),
-}  # fmt: skip
-_NEWEST = 1.2
+    *('springStiffness', 'springReference', 'spring_stiffness', 'spring_reference'),
+    *('dampingFactor', 'turnGravityOff', 'gravity'),
+}
+_ZERO = re.compile(r'-?0*\.?0*|false')
+_VERSIONS = '1', '1.0', '1.1', '1.2'
 _MOST_NAMES = 6  # in a remark
 _PLURAL = {'has': 'have', 'is': 'are'}
 
@@ -138,50 +130,44 @@ def without_effort(root: Element, joints: Iterable[str]) -> str:
 
 def _in_element(element: Element, kind: str, name: str) -> Iterator[Found]:
     """Yield what is not used in an element that is read, and below it."""
-    tag = element.tag
-    if tag in ('robot', 'link', 'joint'):
+    tag, known = element.tag, _SCHEMA[element.tag]
+    is_part = tag in ('robot', 'link', 'joint')
+    if is_part:
         kind, name = tag, element.get('name', '') if tag != 'robot' else ''
-    known = _SCHEMA[tag]
-    unused = [key for key in element.attrib if not known.knows(key) and _is_plain(key)]
-    later = [key for key in unused if tag == 'limit' and key in _LATER]
-    if later:
-        used = 'motions keep the limits of velocity and effort'
-        yield kind, name, f'<limit {", ".join(later)}> is not used', used
-    if unused := [key for key in unused if key not in later]:
-        yield kind, name, f'<{tag} {", ".join(unused)}> is not used', _has(tag)
-    if not known.children and (element.text or '').strip():
-        yield kind, name, f'the text in <{tag}> is not used', _has(tag)
-    tags = [child.tag for child in element]
+    attributes = f'<{tag}> has {", ".join(known.attributes)}'
+    parts = [f'<{part}>' for part in known.children]
+    unused = [key for key in element.attrib if _is_strange(key, known)]
+    if unused:
+        yield kind, name, f'<{tag} {", ".join(unused)}> is not used', attributes
+    if not parts and (element.text or '').strip():
+        yield kind, name, f'the text in <{tag}> is not used', attributes
     for child in element:
-        if child.tag in known.children.split():
+        if child.tag in known.children:
             yield from _in_element(child, kind, name)
-        elif _is_plain(child.tag) and not known.knows(child.tag) and not _without_effect(child):
-            place = '' if tag in ('robot', 'link', 'joint') else f'<{tag}>'
-            unused_child = f'{place}<{child.tag}> is not used'
-            yield kind, name, unused_child, _has(tag, child=bool(known.children))
-    for key in dict.fromkeys(tags):
-        if tags.count(key) > 1 and key in known.children.split() and key not in _REPEATED:
-            yield kind, name, f'has {tags.count(key)} <{key}>', 'the first one is used'
+        elif _is_strange(child.tag, known) and not _is_neutral(child):
+            unused_child = f'{"" if is_part else f"<{tag}>"}<{child.tag}> is not used'
+            has = f'<{tag}> has {", ".join(parts)}' if parts else attributes
+            yield kind, name, unused_child, has
+    counts = Counter(child.tag for child in element)
+    for key in known.children:
+        if counts[key] > 1 and key not in _REPEATED:
+            yield kind, name, f'has {counts[key]} <{key}>', 'the first one is used'
 
 
-def _is_plain(name: str) -> bool:
-    """Return whether a name has no prefix, such as ``drake:``, and declares none."""
-    return ':' not in name and name != 'xmlns'
+def _is_strange(name: str, known: _Known) -> bool:
+    """Return whether a name is unknown, has no prefix, such as ``drake:``, and declares none."""
+    return ':' not in name and name != 'xmlns' and all(name not in names for names in known)
 
 
-def _without_effect(element: Element) -> bool:
+def _is_neutral(element: Element) -> bool:
     """Return whether an element says what is the case anyway: no displacement, gravity acts."""
-    values = ' '.join(element.attrib.values()).split()
+    text = (element.get('value') or element.text or '').strip().lower()
     if element.tag == 'gravity':
-        return (element.text or '').strip() in _MECHANICAL['gravity']
-    return element.tag == 'origin' and all(re.fullmatch(r'-?0*\.?0*', x) for x in values)
-
-
-def _has(tag: str, *, child: bool = False) -> str:
-    """Return which attributes or, for a child, which children of an element are read."""
-    known = _SCHEMA[tag]
-    children = [f'<{name}>' for name in known.children.split()]
-    return f'<{tag}> has {", ".join(children if child else known.attributes.split())}'
+        return text in ('true', '1')
+    values = (
+        text.split() if element.tag in _MECHANICAL else ' '.join(element.attrib.values()).split()
+    )
+    return element.tag in ('origin', *_MECHANICAL) and all(map(_ZERO.fullmatch, values))
 
 
 def _of_gazebo(root: Element) -> Iterator[Found]:
@@ -189,36 +175,15 @@ def _of_gazebo(root: Element) -> Iterator[Found]:
     joints = {joint.get('name') for joint in root.findall('joint')}
     for element in root.findall('gazebo'):
         name = element.get('reference', '')
-        values = {
-            child.tag: text
-            for child in element
-            if child.tag in _MECHANICAL
-            and (text := (child.get('value') or child.text or '').strip().lower())
-            and not _is_neutral(text, _MECHANICAL[child.tag])
-        }
-        if name and values and set(values) - {'springReference', 'spring_reference'}:
-            kind = 'joint' if name in joints else 'link'
-            tags = ''.join(f'<{tag}>' for tag in values)
-            yield kind, name, f'<gazebo>{tags} is not part of the model', 'only Gazebo has it'
-
-
-def _is_neutral(text: str, neutral: tuple[str, ...]) -> bool:
-    try:
-        return text in neutral or f'{float(text):g}' in neutral
-    except ValueError:
-        return False
+        tags = [x.tag for x in element if x.tag in _MECHANICAL and not _is_neutral(x)]
+        if name and not all(tag.lower().endswith('reference') for tag in tags):
+            kind, listed = 'joint' if name in joints else 'link', ''.join(f'<{x}>' for x in tags)
+            yield kind, name, f'<gazebo>{listed} is not part of the model', 'only Gazebo has it'
 
 
 def _of_version(root: Element) -> Iterator[DescriptionRemark]:
-    """Yield remarks on a version that is too new, or too old for what the file contains."""
+    """Yield a remark on a version that is too new."""
     text = root.get('version', '1.0')
-    try:
-        version = float(text)
-    except ValueError:
-        version = float('inf')
-    if version > _NEWEST:
+    if text not in _VERSIONS:
         problem = f'version {text!r} is unknown; what it adds is not read'
-        yield DescriptionRemark('<robot>', problem, f'versions up to {_NEWEST} are known')
-    elif version < 1.1 and next(root.iterfind('.//origin[@quat_xyzw]'), None) is not None:
-        problem = f'quat_xyzw is used; other readers ignore it in version {text}'
-        yield DescriptionRemark('<robot>', problem, 'write version="1.1", or rpy')
+        yield DescriptionRemark('<robot>', problem, f'versions up to {_VERSIONS[-1]} are known')

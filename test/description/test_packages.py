@@ -217,11 +217,11 @@ def test_an_argument_that_nothing_uses_is_refused(tmp_path):
 
 @tables.written("""
     '<xacro:include filename="gone.xacro"/>' | gone.xacro: No such file ... ; correct ... give the installed
-    '<xacro:property name="all" value="${xacro.load_yaml(''gone.yaml'')}"/><link name="${all}"/>' | No such file ... gone.yaml ... ; correct the file or its
+    '<xacro:property name="all" value="${xacro.load_yaml(''gone.yaml'')}"/><link name="${all}"/>' | No such file ... gone.yaml ... ; correct the file, or give its
     '<link name="${side}"/>' | name 'side' is not defined ... ; correct the file
-    '<xacro:tool/>' | unknown macro name: xacro:tool ... ; include the file that
-    '<gazebo><sensor:eye/></gazebo>' | unbound prefix ... ; declare it in <robot>, such as xmlns
-    '<link name="$(arg side)"/>' | argument side; give it behind the file: side:=VALUE; ... robot.urdf
+    '<xacro:tool/>' | unknown macro name: xacro:tool ... ; correct the file, or
+    '<gazebo><sensor:eye/></gazebo>' | unbound prefix ... ; correct the file, or
+    '<link name="$(arg side)"/>' | argument side; correct the file, or give its arguments behind it, NAME:=VALUE; ... robot.urdf
     '<link name="$(env NO_SUCH_VARIABLE)"/>' | NO_SUCH_VARIABLE ... ; correct the file
     '<link' | ; correct the file
 """)  # noqa: E501

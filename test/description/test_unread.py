@@ -53,7 +53,7 @@ ARM = arm()
     {'xyz="0.3 0.0 0.0"': 'pos="0.3 0 0"'} | joint 'j2': <origin pos> is
     {'xyz="0.3 0.0 0.0" rpy': 'xyz="0.3 0 0" ypr'} | joint 'j2': <origin ypr>
     {'friction="0.5"': 'coulomb="0.5"'} | joints 'j1', 'j2': <dynamics coulomb> is not
-    {'effort="100.0"': 'effort="100" jerk="3" acceleration="2"'} | joints 'j1', 'j2': <limit jerk, acceleration> is not used; motions keep
+    {'effort="100.0"': 'effort="100" jerk="3" acceleration="2"'} | joints 'j1', 'j2': <limit jerk, acceleration> is not used; <limit> has
     {'<inertial><origin xyz="0.1 0.0 0.0" rpy="0.0 0.0 0.0"/>': '<inertial><pose/>'} | links 'upper', 'lower': <inertial><pose> is not used; <inertial> has <origin>
     {'<origin xyz="0.3 0.0 0.0" rpy="0.0 0.0 0.0"/>': '<origin>0.3 0 0</origin>'} | joint 'j2': the text in <origin> is not used
     {'<mass value': '<mass unit="g" value'} | <mass unit> is not used; <mass> has
@@ -164,16 +164,6 @@ def test_a_quaternion_that_is_none_is_refused(given, said):
         with pytest.raises(DescriptionError, match=said) as refusal:
             load_robot(ARM.replace(place, f'xyz="0 0 0" {given}', 1))
         assert '<origin' in str(refusal.value)
-
-
-def test_a_quaternion_in_a_file_of_version_1_0_is_used_and_remarked():
-    R = Rotation.from_rotvec([0.3, 0.2, 0.1])
-    tree = load_robot(turned(True, R).replace(' version="1.1"', ''))
-    np.testing.assert_allclose(tree.R_PJ[1], R.as_matrix(), atol=1e-12)
-    assert tree.remarks == (
-        '<robot>: quat_xyzw is used; other readers ignore it in version 1.0; '
-        'write version="1.1", or rpy',
-    )
 
 
 def test_capsules_are_shapes():

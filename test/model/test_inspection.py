@@ -176,12 +176,9 @@ def test_a_mimic_joint_without_a_joint_to_follow_is_said_to_be_locked(of):
 #: Name of a file, its content, and what is said of it.
 NO_ROBOTS = yaml.safe_load("""
 - [none.urdf, null, no such file; give a path]
-- ['a.xacro tool:=2', null, no such file; give the arguments of a xacro file as words]
 - ['', null, is a folder; name the URDF or xacro file]
 - [empty.urdf, '', malformed XML (no element]
-- [way.yaml, 'a: 1', 'is no robot; give here the URDF, a parameter file by --params, a program by
-     --program, and a motion in the form of a JointTrajectory by send ROBOT -p kind:=file -p
-     file:=']
+- [way.yaml, 'a: 1', malformed XML (syntax error]
 """)
 
 
