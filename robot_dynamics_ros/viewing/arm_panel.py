@@ -179,14 +179,11 @@ class ArmPanel:
         """Write state, joints and events."""
         self.log.update(now)
         listed = self.log.html(self._least.value, self._word.value)
-        for handle, content in (
-            (self._state, state_html(now, self._origin)),
-            (self._history, f'<div style="{_LIST}">{listed}</div>'),
-            (self._diagnostics, diagnostics_html(now.status)),
-            (self._bars, joints_html(self.joints, now)),
-        ):
-            if handle.content != content:
-                handle.content = content
+        self._state.content = state_html(now, self._origin)
+        self._history.content = f'<div style="{_LIST}">{listed}</div>'
+        told = _table(_told(now.status).items())
+        self._diagnostics.content = f'<div style="{_BLOCK}">{told}</div>'
+        self._bars.content = joints_html(self.joints, now)
 
     def draw(self) -> None:
         """Draw the plots."""
@@ -249,11 +246,6 @@ def state_html(now: ArmInstant, origin: int) -> str:
         f'<b><span style="color:{colour}">&#9679;</span> {escape(message)}</b>'
         f'{alarm if now.alarm else ""}{_table(rows)}</div>'
     )
-
-
-def diagnostics_html(status: Mapping[str, str]) -> str:
-    """Return all diagnostics of the controller as HTML, by key."""
-    return f'<div style="{_BLOCK}">{_table(_told(status).items())}</div>'
 
 
 def _told(status: Mapping[str, str]) -> dict[str, str]:

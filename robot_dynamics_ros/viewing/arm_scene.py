@@ -36,7 +36,6 @@ _MAX_TRAIL = 400  # points of a path
 _LEAST_STEP = 5e-4  # m; least distance between points of a path
 _LEAST_FORCE = 0.5  # N; smaller forces are not shown
 _HALF_FORCE = 30.0  # N; force at half the maximum arrow length
-_LEAST_ARROW_CHANGE = 1e-3  # m; smaller changes of an arrow are not sent
 
 
 class ArmScene:
@@ -78,7 +77,6 @@ class ArmScene:
         self.reference_trail = Trail(scene, f'/{name}/reference', REFERENCE_COLOUR, 1.5)
         scene.add_label(f'/{name}/label', name, anchor='top-center')
         self._forces = [ForceArrow(scene, name, kind, self.radius) for kind in FORCE_COLOURS]
-        self._limits: dict[int, Rgb | None] = {}
 
     def show(self, now: ArmInstant, positions: Mapping[str, float]) -> None:
         """Move arm, ghost and tool to an instant.
@@ -96,7 +94,7 @@ class ArmScene:
         set_pose(self._tool_marker, tip)
         if now.position:
             self.trail.add(tip)
-        self._colour_links(now)
+        self._colour_links(now.touched, {**positions, **now.position})
         self._show_reference(now, positions)
         for arrow in self._forces:
             link, wrench = now.wrenches.get(arrow.kind, ('', np.zeros(6)))
@@ -138,22 +136,22 @@ class ArmScene:
         common = goal.keys() & now.position.keys()
         distances = [abs(goal[name] - now.position[name]) for name in common]
         visible = max(filter(np.isfinite, distances), default=0.0) > _LEAST_ERROR
-        if self._ghost.root.visible != visible:
-            self._ghost.root.visible = visible
+        self._ghost.root.visible = visible
         if goal:
             relative = self.tree.relative({**positions, **goal})
             self.reference_trail.add(self.tree.poses(relative)[self.tool].p_WF)
             if visible:
                 self._ghost.move(relative)
 
-    def _colour_links(self, now: ArmInstant) -> None:
+    def _colour_links(self, touched: str, positions: Mapping[str, float]) -> None:
         """Colour the links: a new contact, else the warning of the joint."""
         for place, link in enumerate(self.tree.links):
-            joint = link.joint
-            if joint.name in now.position:
-                self._limits[place] = limit_colour(now.position[joint.name], joint.limit)
-            touched = link.name == now.touched
-            self._arm.set_warning(place, _TOUCHED if touched else self._limits.get(place))
+            name, colour = link.joint.name, None
+            if link.name == touched:
+                colour = _TOUCHED
+            elif name in positions:
+                colour = limit_colour(positions[name], link.joint.limit)
+            self._arm.set_warning(place, colour)
 
 
 def limit_colour(position: float, limit: Limit | None) -> Rgb | None:
@@ -192,7 +190,6 @@ class LinkNodes:
         self.root = scene.add_frame(root, show_axes=False)
         self._frames: list[Any] = []
         self._surfaces: list[list[tuple[Any, Rgb]]] = []
-        self._warnings: list[Rgb | None] = [None] * len(tree.links)
         paths: list[str] = []
         moves: list[bool] = []
         for k, link in enumerate(tree.links):
@@ -216,10 +213,8 @@ class LinkNodes:
 
     def set_warning(self, place: int, colour: Rgb | None) -> None:
         """Show a link in a warning colour; None for its own colour."""
-        if self._warnings[place] != colour:
-            self._warnings[place] = colour
-            for handle, own in self._surfaces[place]:
-                handle.color = colour or own
+        for handle, own in self._surfaces[place]:
+            handle.color = colour or own
 
 
 def _add_surfaces(
@@ -316,10 +311,10 @@ class ForceArrow:
     def __init__(self, scene: Any, arm: str, kind: str, longest: float) -> None:
         self.kind, self._longest = kind, longest
         self._start = -1.0 if kind == 'push' else 0.0
-        self._ends = np.array([[[0.0, 0.0, 0.0], [0.0, 0.0, 0.1 * longest]]])
+        ends = np.array([[[0.0, 0.0, 0.0], [0.0, 0.0, 0.1 * longest]]])
         path, thick = f'/{arm}/{kind}', 0.02 * longest
         self._arrow = scene.add_arrows(
-            path, self._ends, FORCE_COLOURS[kind], visible=False,
+            path, ends, FORCE_COLOURS[kind], visible=False,
             shaft_radius=thick, head_radius=2.2 * thick, head_length=6.0 * thick,
         )  # fmt: skip
         self._label = scene.add_label(f'{path}/label', '', anchor='bottom-center', visible=False)
@@ -331,15 +326,11 @@ class ForceArrow:
         """
         size = float(np.linalg.norm(force))
         visible = pose is not None and _LEAST_FORCE < size < np.inf
-        if self._arrow.visible != visible:
-            self._arrow.visible = self._label.visible = visible
+        self._arrow.visible = self._label.visible = visible
         if pose is None or not visible:
             return
         vector = self._longest / (size + _HALF_FORCE) * (pose.R_WF @ force)
-        ends = pose.p_WF + np.array([[self._start * vector, (self._start + 1.0) * vector]])
-        if np.abs(ends - self._ends).max() > _LEAST_ARROW_CHANGE:
-            self._ends = self._arrow.points = ends
-            self._label.position = pose.p_WF + (2.0 * self._start + 1.0) * vector
-        text = f'{self.kind} {size:.0f} N' if size >= 10.0 else f'{self.kind} {size:.1f} N'
-        if self._label.text != text:
-            self._label.text = text
+        ends = np.array([[self._start * vector, (self._start + 1.0) * vector]])
+        self._arrow.points = pose.p_WF + ends
+        self._label.position = pose.p_WF + (2.0 * self._start + 1.0) * vector
+        self._label.text = f'{self.kind} {size:.{0 if size >= 10.0 else 1}f} N'

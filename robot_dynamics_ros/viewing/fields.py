@@ -70,42 +70,34 @@ class FieldRow:
     """
 
     def __init__(self, page: Any, name: str, label: str) -> None:
-        self._name, self._label, self._enabled = name, label, True
+        self._name, self._label, self._off = name, label, ''
         self._note, self._colour = '', GREY
         self.html = page.server.gui.add_html('')
 
     def enable(self, on: bool) -> None:
         """Accept input, or not."""
-        if on != self._enabled:
-            self._enabled = on
-            self._draw()
+        self._off = '' if on else 'disabled'
+        self._draw()
 
     def note(self, text: str, colour: str = GREY) -> None:
         """Show a text beside the control."""
-        if (text, colour) != (self._note, self._colour):
-            self._note, self._colour = text, colour
-            self._draw()
+        self._note, self._colour = text, colour
+        self._draw()
 
     def _draw(self) -> None:
-        content = _ROW.format(
+        self.html.content = _ROW.format(
             label=_LABEL.format(escape(self._label)) if self._label else '',
             control=self._control(),
             note=escape(self._note),
             colour=self._colour,
             buttons=self._buttons(),
         )
-        if self.html.content != content:
-            self.html.content = content
 
     def _control(self) -> str:
         return ''
 
     def _buttons(self) -> str:
         return ''
-
-    @property
-    def _off(self) -> str:
-        return '' if self._enabled else 'disabled'
 
     def _button(self, name: str, label: str, dress: str = '') -> str:
         return _BUTTON.format(name=escape(name), label=escape(label), off=self._off, dress=dress)
@@ -191,7 +183,6 @@ class Field(FieldRow):
 
     def _request(self, client: int, value: Any) -> str:
         self._asked, before = None, self.value
-        self._note = ''
         self.note(f'pending: {shown(value)}')
 
         def reply(accepted: bool, text: str) -> None:

@@ -15,8 +15,6 @@ from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.viewing.arm_scene import add_mesh, set_pose
 from robot_dynamics_ros.yaml_reader.parsing import with_texts
 
-_LEAST_MOVE = 1e-6  # m; smaller changes are not sent
-
 
 def read_program(parameters: Mapping[str, Any], xml: str) -> Program | None:
     """Load the program given by the controller's parameters; None if its law has none.
@@ -55,13 +53,10 @@ class ProgramScene:
             A, p = shape.at(t, q)
             if shape.surface is None:
                 line = shape.line @ A.T + p
-                ends = np.stack([line[:-1], line[1:]], axis=1)
-                if np.abs(node.points - ends).max() > _LEAST_MOVE:
-                    node.points = ends
-                continue
-            scale = np.linalg.norm(A, axis=0)
-            set_pose(node, p, A / scale)
-            if np.abs(node.scale - scale).max() > _LEAST_MOVE:
+                node.points = np.stack([line[:-1], line[1:]], axis=1)
+            else:
+                scale = np.linalg.norm(A, axis=0)
+                set_pose(node, p, A / scale)
                 node.scale = tuple(scale.tolist())  # the page fails with an array
 
     def remove(self) -> None:
