@@ -8,10 +8,11 @@ import sys
 
 import numpy as np
 
-from robot_dynamics_ros import identify, load_robot, make_law, read_recording
-from robot_dynamics_ros.control.trajectories.trajectory import Reference
+from robot_dynamics_ros import ControllerSession, identify, load_robot, read_recording
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.model import Robot
+from robot_dynamics_ros.planning.motions import Fourier
+from robot_dynamics_ros.recordings.lockstep import simulate
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
@@ -19,23 +20,14 @@ PERIOD = 2e-3  # s
 
 
 def simulated_run(arm: Robot) -> Recording:
-    """Return 8 s of an arm heavier than its model, controlled by PD + gravity of the model."""
+    """Return a run of an arm heavier than its model, controlled by PD + gravity of the model."""
     plant = MujocoPlant(arm.with_changes(mass=1.15 * arm.mass), PERIOD)
-    law, reference = make_law('pd_gravity', arm, natural_frequency=15.0), Reference(arm.n)
-    middle, swing = np.array([0.2, 0.9, 0.08, 0.0]), np.array([0.5, 0.6, 0.03, 1.2])
-    rates = 2.0 * np.pi * np.array([0.5, 0.8, 0.9, 1.1])
-    time = np.arange(0.0, 8.0, PERIOD)
-    q, v, effort, goal = np.empty((4, len(time), arm.n))
-    plant.reset(middle)
-    for k, t in enumerate(time):
-        grown = min(t, 1.0)
-        reference.position[:] = middle + grown * swing * np.sin(rates * t)
-        reference.velocity[:] = grown * swing * rates * np.cos(rates * t)
-        plant.read(q[k], v[k])
-        law.effort(t, q[k], v[k], reference, effort[k])
-        plant.step(effort[k])
-        goal[k] = reference.position
-    return Recording(arm.joint_names, time, q, v, effort, goal, np.zeros_like(goal))
+    gains = {'law': 'pd_gravity', 'natural_frequency': [15.0], 'period': PERIOD}
+    middle, swing = [0.2, 0.9, 0.08, 0.0], np.array([[0.5], [0.6], [0.06], [1.2]])
+    # Each joint swings with two neighbouring harmonics, whose velocities cancel at the start.
+    sine = swing * (np.eye(4, 5) - np.eye(4, 5, 1)) / np.arange(1, 6)
+    motion = Fourier(middle, sine, 0.0 * sine, period=4.0, periods=2)
+    return simulate(ControllerSession(arm, gains), plant, motion)
 
 
 nominal = load_robot(shipped_robot('scara'))

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bags for tests, written with rosbags in every form that it can write."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

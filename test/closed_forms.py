@@ -5,8 +5,6 @@ Typed from the (corrected) texts, without the package under test. Each returns M
 the Christoffel matrix C and the gravity forces G; g is the scalar 9.81, not a vector.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands as a user runs them: what is given in memory becomes files, what is printed is kept."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

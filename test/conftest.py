@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shared fixtures; robots are in ``samples``, independent references in ``oracles``."""
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

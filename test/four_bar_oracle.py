@@ -5,8 +5,6 @@ Angles, lengths and directions are those of Ma, Xu, Li 1988, section 3: x0 up, y
 along z0. A prime is written p. Links in the order L1, L2, L1', L2'.
 """
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import mpmath as mp

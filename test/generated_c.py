@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compile, load and call generated C in tests, and evaluate what it was generated from."""
 
-from __future__ import annotations
-
 import ctypes
 import math
 import subprocess

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small closed-loop mechanisms as text, each with a feature missing in the shipped ones."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

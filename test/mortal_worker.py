@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tasks for worker processes in an importable module, and a check for remaining processes."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

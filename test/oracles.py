@@ -4,8 +4,6 @@
 Independent of the package under test.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any

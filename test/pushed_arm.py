@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arms in MuJoCo that a session controls, also pushed by known forces."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 from typing import Any

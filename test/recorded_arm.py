@@ -5,8 +5,6 @@ Efforts are Pinocchio's, friction by formulas: independent of the regressor and 
 under test. :class:`RecordedArm` is an arm along sines under commands; functions make other runs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

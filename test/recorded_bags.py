@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The recordings of the folder ``data``; its README.md says where they come from."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a report holds in its packed part: the arm and the figures."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

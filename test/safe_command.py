@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A safety filter with arrays of its own, for tests of limiter, guard and shared motors."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

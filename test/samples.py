@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shared robots of the tests, as URDF text that other libraries can read."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inertia of homogeneous solids in their axes of symmetry, the origin at the centre of mass."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from robot_dynamics_ros.spatial.inertia import RigidBodyInertia

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Floats of every class, and what selects between them: to be the same to the last bit."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

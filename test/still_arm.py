@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arms that a session controls, what is asked of them, and what they commanded and told."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

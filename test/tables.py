@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables as texts: rows of any values, and calls that are refused with what their errors say."""
 
-from __future__ import annotations
-
 import pickle
 import re
 from collections import ChainMap

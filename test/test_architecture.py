@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Imports follow the order of the subpackages; ROS and each heavy library stay in one place."""
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write URDF text with exact numbers, so that any parser can read the robots of the tests."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from pathlib import Path
 
 from robot_dynamics_ros.cli.arguments import (
     PACKAGES,
@@ -25,14 +24,10 @@ def view(args: argparse.Namespace) -> int:
     """Serve the page until interrupted.
 
     Raises:
-        ConfigurationError: Recordings or a description are given; the message says what shows
-            them, or that there is no such file.
+        ConfigurationError: Recordings or a description are given; says what shows them.
     """
     name = ''.join(args.bags[:1])
     if name.endswith(('.urdf', '.xacro', '.xml')):
-        if not Path(name).exists():
-            remedy = 'correct the path, and give it as --robot while its arm runs'
-            raise ConfigurationError(f'view {name}', 'no such file', remedy)
         remedy = f'start one, and show it with --robot {shlex.quote(name)}'
         raise ConfigurationError(f'view {name}', 'shows running arms only', remedy)
     if args.bags:

@@ -6,8 +6,6 @@ feed-forward of the reference's friction, and computed torque, all with the same
 constraint program, started off the plane. Writes ``docs/results/arms.md``.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Mapping
 from importlib import metadata

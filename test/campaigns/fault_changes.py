@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Faults: distortions of the states, and random changes, valid and invalid, of a session."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress

@@ -42,8 +42,6 @@ Coulomb friction, because its compensation is a legitimate step of a law. Not ju
 * contact surfaces: programs with contact find no board, only pushes and the sensor's readings.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace

@@ -5,8 +5,6 @@ A controller and a simulator in real time; every received command must be finite
 limit. After each fault the arm must be commanded again, which only an active controller does.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import signal

@@ -6,8 +6,6 @@ command. A scenario with a violation is reduced to fewer faults and fewer steps,
 command line that reproduces it.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import time

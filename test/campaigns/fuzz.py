@@ -7,8 +7,6 @@ more than ten seconds of processor time, more than a gigabyte, a temporary file 
 Hypothesis draws the mutations and reduces an input with a violation; its seed repeats it.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import io

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fuzz campaign: mutations of texts and bytes, a motion and bags to mutate, limits of reading."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import os

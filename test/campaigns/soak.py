@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Resources of nodes during a long run."""
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import math

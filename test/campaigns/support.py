@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shared parts of the campaigns: random items, progress, tables."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The shipped arms meet the figures of the arms campaign, whose robots exist."""
 
-from __future__ import annotations
-
 import pytest
 from campaigns.arms import ARMS, FILES, PERIOD, program_decay, tracking, verdict
 

@@ -14,8 +14,6 @@ within 20 ms, the correct link (or the next one outwards) for 90 % of the hits w
 beyond 5 cm, and no longer stop.
 """
 
-from __future__ import annotations
-
 import argparse
 import tempfile
 from collections.abc import Sequence

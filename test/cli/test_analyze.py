@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command ``analyze``: exit codes, many bags, no overwritten outputs, clear errors."""
 
-from __future__ import annotations
-
 import csv
 import errno
 import json

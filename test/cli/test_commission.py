@@ -5,8 +5,6 @@ The bag is of a driver in SI units that holds the arm itself, with commands of z
 profile contradicts it. Reference of gravity: Pinocchio, built from the URDF text.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from types import SimpleNamespace

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command that compares formulations."""
 
-from __future__ import annotations
-
 import sys
 from functools import partial
 from timeit import Timer

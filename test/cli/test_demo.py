@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the demo requires of computed torque, compared with PD + gravity."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from types import SimpleNamespace

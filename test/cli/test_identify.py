@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands excite, identify and identify_demo as a user runs them."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

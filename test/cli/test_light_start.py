@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Help texts and rejected command lines need neither numpy nor ROS."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Closed loops on the command line: every command that loads a robot reads ``--loops``."""
 
-from __future__ import annotations
-
 import pytest
 import yaml
 from bags import MS, Motion

@@ -6,8 +6,6 @@ array of bodies that is used as one of joints, or the other way round, fails or 
 Efforts are Pinocchio's, with the mimic joints eliminated by hand.
 """
 
-from __future__ import annotations
-
 import re
 from functools import partial
 

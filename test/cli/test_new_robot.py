@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The folder of a user's arm: every file is loaded by its reader."""
 
-from __future__ import annotations
-
 import math
 import re
 import shlex

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The commands that a report names next run as printed: with the options of the recording."""
 
-from __future__ import annotations
-
 import shlex
 from dataclasses import replace
 

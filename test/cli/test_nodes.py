@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands of nodes, without the nodes."""
 
-from __future__ import annotations
-
 import math
 import re
 from argparse import Namespace

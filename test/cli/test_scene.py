@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The scene of one's own arm and program: where it starts, and what has no scene."""
 
-from __future__ import annotations
-
 import re
 import tempfile
 from contextlib import ExitStack
@@ -95,7 +93,6 @@ LINES = r"""
 scene no.urdf | robot description 'no.urdf': no such file
 scene scara --program no.yaml | program 'no.yaml': is not a file
 scene cirle | unknown scene 'cirle'
-view no.urdf | view no.urdf: no such file; correct the path
 view ARM | shows running arms only; start one, and show it with --robot ARM\n
 view my_bag | analyze my_bag
 """

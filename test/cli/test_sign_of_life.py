@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every command that computes says meanwhile that it does; those that last say nothing of it."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import io

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Terminal output of commands, as a pipe gets it."""
 
-from __future__ import annotations
-
 import pytest
 
 from robot_dynamics_ros.cli import tables

@@ -4,8 +4,6 @@
 The efforts are Pinocchio's, recorded in amperes.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

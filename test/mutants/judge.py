@@ -7,8 +7,6 @@ interrupted run continues. ``mutants.json`` contains earlier rates, the rooms th
 from, and the mutants that change nothing, with the reason.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small faults for source code: what can be changed in a module, and a choice of it by seed."""
 
-from __future__ import annotations
-
 import ast
 import copy
 import random

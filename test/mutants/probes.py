@@ -5,8 +5,6 @@ They work in every process that a test starts, are not lost when it is killed, a
 what tracing every line does.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterable, Sequence
 from typing import Any

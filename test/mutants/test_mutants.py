@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tool of `make mutants`: what it changes, that tests see the change, how it compares."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Copies of the source tree in which tests run, with limits on their time."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import itertools

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs given tests in their order; writes a line when one begins and when it ends."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pages: valid commands, valid links, the site builds."""
 
-from __future__ import annotations
-
 import os
 import re
 import runpy

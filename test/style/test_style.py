@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Formatting, lint, types and licence lines, by the tools and settings of pyproject.toml."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The viewer's page, in a real browser where one is needed: no ROS."""
 
-from __future__ import annotations
-
 import csv
 import logging
 import math
