@@ -4,11 +4,9 @@
 from __future__ import annotations
 
 import argparse
-import math
 from pathlib import Path
 
 import numpy as np
-import yaml
 
 from robot_dynamics_ros.cli.arguments import FORCE, RECORDING, Command, option, recording_choice
 from robot_dynamics_ros.errors import RecordingError, known_name
@@ -131,16 +129,7 @@ def _text(tool: ToolEstimate, frame: str, poses: int) -> tuple[str, list[str]]:
     ]
     if not tool.mass:
         said[:2] = [f'{frame} carries nothing measurable: 0 ± {tool.mass_deviation:.2g} kg']
-    deviations = {
-        'mass': float(f'{tool.mass_deviation:.3g}'),
-        'com': [float(f'{x:.3g}') for x in tool.com_deviation] if tool.mass else 'not known',
-        'bias': [float(f'{x:.3g}') for x in tool.bias_deviation],
-    }
-    comments = (
-        'Parameters of the controller: the tool on the force-torque sensor. Standard deviations:',
-        yaml.safe_dump(deviations, default_flow_style=True, width=math.inf).strip(),
-        said[-1],
-    )
+    comments = ('Parameters of the controller: the tool on the force-torque sensor.', *said)
     return commented(comments, {'/**': {'ros__parameters': values}}), said
 
 

@@ -278,14 +278,9 @@ def numbers(place: str, value: Any) -> list[float]:
 
 def vector3(place: str, value: Any) -> list[float]:
     """Return three finite numbers."""
-    if isinstance(value, str) and (letter := value.lower().lstrip('+-')) in ('x', 'y', 'z'):
-        size = -1 if value.startswith('-') else 1
-        unit = [size * (letter == axis) for axis in 'xyz']
-        raise ConfigurationError(place, f'is {value!r}', f'give three numbers: {unit}')
-    vector = numbers(place, value)
-    if len(vector) != 3:
-        raise ConfigurationError(place, f'has {len(vector)} numbers', 'give three: x, y, z')
-    return vector
+    if not isinstance(value, list) or len(value) != 3:
+        raise ConfigurationError(place, f'is {shown(value)}', 'give three numbers: x, y, z')
+    return numbers(place, value)
 
 
 def angles(place: str, values: list[float], turns: int = 1) -> list[float]:
@@ -328,9 +323,7 @@ def rows(place: str, value: Any) -> list[list[float]]:
 def text(place: str, value: Any) -> str:
     """Return a non-empty string."""
     if not isinstance(value, str) or not value:
-        letters = isinstance(value, list) and all(isinstance(x, str) for x in value)
-        example = f': {"".join(value)}' if letters else ''
-        raise ConfigurationError(place, f'is {shown(value)}', f'give a text{example}')
+        raise ConfigurationError(place, f'is {shown(value)}', 'give a text')
     return value
 
 

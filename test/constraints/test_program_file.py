@@ -97,7 +97,7 @@ constraints.0.kind: torus           | unknown constraint kind 'torus'; known: ..
 constraints.0.frame: hand           | constraint 'wrist': unknown frame 'hand'; known:
 constraints.0.axis: z               | constraint 'wrist': unknown key 'axis'; known: ... axes
 constraints.0.axes: xyz             | target has shape (2,); expected 3 components
-constraints.0.axes: [x, z]          | axes: is ['x', 'z']; give a text: xz
+constraints.0.axes: [x, z]          | axes: is ['x', 'z']; give a text
 constraints.1.angle: [0.1, 0.2]     | constraint 'pitch': angle has shape (2,)
 constraints.1.name: wrist           | 'wrist' is named twice
 constraints.1.weight: 0.0           | constraint 'pitch', weight: is 0.0; must be pos
@@ -120,8 +120,8 @@ constraints.1.angle: -52            | angle: is -52 rad, more than a turn; ... a
 constraints.0.reference: {rpy: [0, 90, 0]} | rpy: is 90 rad ... are 1.571
 constraints.0.target: {lissajous: {center: [0.2, 0.66], amplitude: [0.1, 0.1], frequency: [1, 1], phase: [90, 0]}} | phase: is 90 rad, more than 2 turns; ... are 1.571
 constraints.0.target: {lissajous: {center: [0.2, 0.66], amplitude: [0.1, 0.1], frequency: [1, 1]}, duration: 9} | target: has a duration beside lissajous; give it inside
-constraints.0.reference: {turn: {axis: z, angle: 1}} | axis: is 'z'; give three numbers: [0, 0, 1]
-constraints.0.reference: {z: -Y}    | give three numbers: [0, -1, 0]
+constraints.0.reference: {turn: {axis: z, angle: 1}} | axis: is 'z'; give three numbers
+constraints.0.reference: {z: -Y}    | is '-Y'; give three numbers
 constraints: [{kind: joint_program, position: [0, -9, 0, 0]}] | joint 'joint2': is at -9 ... ; angles are in rad: -9 degrees are -0.1571
 constraints.1: {kind: joint_program, joints: [joint2], position: 720} | cannot be reached ... ; angles are in rad, not degrees
 constraints.1.G0: 4.0               | 'G1' is missing
