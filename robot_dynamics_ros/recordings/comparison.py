@@ -24,12 +24,12 @@ from robot_dynamics_ros.errors import (
     RecordingError,
     UnknownNameError,
 )
-from robot_dynamics_ros.estimation.accumulate import RmsPeak, envelope, interpolate_columns
+from robot_dynamics_ros.estimation.accumulate import RmsPeak, interpolate_columns
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.arm import tool_frame
 from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.parameters import counted
-from robot_dynamics_ros.recordings.metrics.tracking import tool_path, tracking
+from robot_dynamics_ros.recordings.metrics.tracking import tracking
 from robot_dynamics_ros.recordings.outliers import without_outliers
 from robot_dynamics_ros.recordings.plausibility import problem_of
 from robot_dynamics_ros.recordings.reading import RobotChoice
@@ -64,6 +64,14 @@ from robot_dynamics_ros.spatial.scalar import Array
 #: Alignment methods; a number of seconds is accepted as well.
 METHODS = ('motion', 'start', 'stamps')
 _FIRST, _SECOND, _DIFFERENCE = COLOURS[0], COLOURS[3], COLOURS[2]
+#: Figures of the difference of two runs, and of the tracking of the second by the first.
+_APART = {
+    'rms_position': 'rms_error',
+    'peak_position': 'peak_error',
+    'peak_position_at': 'peak_error_at',
+    'tool_rms_mm': 'tool_rms_mm',
+    'tool_peak_mm': 'tool_peak_mm',
+}
 _SAME = 0.05  # rad, and of the size of the arm: joints of one robot may be placed so differently
 _LEAST_CORRELATION = 0.9  # least correlation of runs of the same program
 _COARSE_S = 0.005  # step of the correlation
@@ -133,10 +141,11 @@ def compare_recordings(
         findings.append(Finding('warning', text))
     one = one.rows(_inside(one.time + shift, other.time, ROUNDING_S))
     other = resample(other, one.time + shift)
-    tools = [tool_path(tree, run.position, frame) for run in (one, other)]
-    distance = np.linalg.norm(tools[1] - tools[0], axis=1)
     first, second = (_run_figures(run, tree, frame) for run in (one, other))
-    apart = _difference(one, other, distance)
+    led = replace(one, reference_position=other.position, reference_velocity=other.velocity)
+    between = tracking(led, tree, frame)
+    apart = {name: between.figures[key] for name, key in _APART.items()}
+    apart |= RmsPeak.of(one.time, other.effort - one.effort).figures('rms_effort', 'peak_effort')
     errors = [np.array(figures['rms_error']) for figures in (first, second)]
     ratio = errors[1] / np.where(errors[0] > 0.0, errors[0], np.nan)
     figures: dict[str, Any] = {
@@ -165,9 +174,9 @@ def compare_recordings(
         [*lengths, *_tiles(figures)],
         [_table(tree, names, figures)],
         [*(f'{text}: {size}' for size, text in lengths), *notes],
-        events=_events(tree, names, (one, other), distance, apart),
+        events=_events(tree, names, (one, other), between.figures),
         steps=[command_line('analyze', bag, options=options) for bag in bags],
-        figures=_plots(tree, names, (one, other), distance),
+        figures=_plots(tree, names, (one, other), between.columns['tool_error']),
         arm=ArmAnimation(tree, frame, one.time, motions),
         origin=one.origin,
     )
@@ -216,18 +225,14 @@ def _events(
     tree: Robot,
     names: Sequence[str],
     runs: tuple[Recording, Recording],
-    distance: Array,
-    apart: Mapping[str, Any],
+    between: Mapping[str, Any],
 ) -> list[Event]:
     """Return the largest differences of two runs at the same instants, and joints at limits."""
-    time, peak = runs[0].time, quantity(apart['tool_peak_mm'], 'mm')
-    largest = float(time[int(np.argmax(distance))])
-    events = [(largest, f'largest distance between the tools, {peak}')]
-    events += peak_events(
-        tree, 'difference', LENGTH, apart['peak_position'], apart['peak_position_at']
-    )
+    peak, peaks = quantity(between['tool_peak_mm'], 'mm'), between['peak_error']
+    events = [(between['tool_peak_at'], f'largest distance between the tools, {peak}')]
+    events += peak_events(tree, 'difference', LENGTH, peaks, between['peak_error_at'])
     for name, run in zip(names, runs, strict=True):
-        events += limit_events(tree, time, run.position, run.effort, f'{name}: ')
+        events += limit_events(tree, runs[0].time, run.position, run.effort, f'{name}: ')
     return events
 
 
@@ -237,6 +242,7 @@ def _plots(
     """Return headings and plotly figures of two runs at the same instants."""
     one, other = runs
     columns = {
+        'time': one.time,
         'distance': distance[:, np.newaxis],
         'reference': one.reference_position,
         'difference': other.position - one.position,
@@ -248,7 +254,7 @@ def _plots(
     def both(key: str) -> tuple[tuple[Any, ...], ...]:
         return (f'{key}0', names[0], _FIRST, 2.5), (f'{key}1', names[1], _SECOND)
 
-    plots = Plots(envelope(one.time, columns), one.origin)
+    plots = Plots(columns, one.origin)
     small = joint_titles(tree, 'mrad', 'mm')
     apart = 'distance', 'distance', _DIFFERENCE
     plots.add('Between the tools', ['distance [mm]'], apart, scale=1e3)
@@ -308,18 +314,6 @@ def _run_figures(run: Recording, tree: Robot, frame: str) -> dict[str, Any]:
     }
 
 
-def _difference(one: Recording, other: Recording, between: Array) -> dict[str, Any]:
-    """Return the differences of positions, tool positions and efforts of two runs."""
-    differences = other.position - one.position, between[:, np.newaxis], other.effort - one.effort
-    position, distance, effort = (RmsPeak.of(one.time, values) for values in differences)
-    return {
-        **position.figures('rms_position', 'peak_position', 'peak_position_at'),
-        'tool_rms_mm': 1e3 * float(distance.rms[0]),
-        'tool_peak_mm': 1e3 * float(distance.peak[0]),
-        **effort.figures('rms_effort', 'peak_effort'),
-    }
-
-
 def require_same_robot(tree: Robot, other: Robot, bag: object) -> None:
     """Reject a run whose description is that of another arm, whatever the joints are called.
 
@@ -331,18 +325,13 @@ def require_same_robot(tree: Robot, other: Robot, bag: object) -> None:
         problem = f'has no states of {", ".join(missing)}'
     elif tree.joint_names == other.joint_names and tree.bodies == other.bodies:
         size = float(np.linalg.norm(tree.p_PJ, axis=1).sum()) or 1.0
-        differ = np.max(
-            [
-                np.abs(tree.R_PJ - other.R_PJ).max(axis=(1, 2)),
-                np.abs(tree.axis - other.axis).max(axis=1),
-                np.abs(tree.p_PJ - other.p_PJ).max(axis=1) / size,
-                np.abs(np.subtract(tree.prismatic, other.prismatic, dtype=float)),
-            ],
-            axis=0,
+        placed = (
+            np.column_stack([x.R_PJ.reshape(-1, 9), x.axis, x.p_PJ / size, x.prismatic])
+            for x in (tree, other)
         )
-        if (differ > _SAME).any():
-            name = other.body_joints[int((differ > _SAME).argmax())]
-            problem = f'{name} sits or moves otherwise'
+        differ = np.abs(np.subtract(*placed)).max(axis=1) > _SAME
+        if differ.any():
+            problem = f'{other.body_joints[int(differ.argmax())]} sits or moves otherwise'
     if problem:
         other_robot = f'is of another robot ({other.name}, not {tree.name}): '
         raise RecordingError(
@@ -379,8 +368,12 @@ def align(first: Recording, second: Recording, method: str = 'motion') -> Alignm
     elif method == 'stamps':
         shift, how = 0.0, 'timestamps unshifted'
     elif method == 'start' or not moving:
-        level = _START_SHARE * min(motion.speed.max() for motion in motions)
-        begin, late = (float(x.time[int((x.speed > level).argmax())]) for x in motions)
+        speeds = [np.abs(motion.v).max(axis=1) for motion in motions]
+        level = _START_SHARE * min(speed.max() for speed in speeds)
+        begin, late = (
+            float(motion.time[int((speed > level).argmax())])
+            for motion, speed in zip(motions, speeds, strict=True)
+        )
         shift, how = late - begin, 'start of motion' if moving else 'first states, nothing moves'
     else:
         coarse = _coarse_shift(motions, (first, second))
@@ -424,11 +417,6 @@ class _AlignedMotion(NamedTuple):
     def moves(self) -> bool:
         """Whether any position changes."""
         return len(self.time) >= LEAST_STATES and bool(np.ptp(self.q, axis=0).max() > 1e-9)
-
-    @property
-    def speed(self) -> Array:
-        """Speed of the fastest joint, shape (N,)."""
-        return np.abs(self.v).max(axis=1)
 
     def shared(self, other: _AlignedMotion, shift: float) -> tuple[_AlignedMotion, _AlignedMotion]:
         """Return the rows that lie in another motion under a shift, and that motion there."""

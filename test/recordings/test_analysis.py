@@ -35,7 +35,7 @@ from robot_dynamics_ros.recordings.metrics import analysis
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, analyze_bag, evaluate
 from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.recordings.recording import Recording
-from robot_dynamics_ros.recordings.report.figures import PlotLine, panels
+from robot_dynamics_ros.recordings.report.figures import Plots
 from robot_dynamics_ros.recordings.report.runs import analysis_report, run_animation
 from robot_dynamics_ros.recordings.report.toolkit import Report
 
@@ -549,9 +549,11 @@ def test_unknown_states_of_closed_loops_spoil_no_others():
 # Figures ----------------------------------------------------------------------------------------
 
 
-def drawn(time, values, **options):
+def drawn(time, values, origin=0.0, **options):
     names = [str(k) for k in range(values.shape[1])]
-    return Figure(panels(time, names, [PlotLine(values, 'effort', '#000000')], **options))
+    plots = Plots({'time': time, 'effort': values}, origin)
+    plots.add('drawn', names, ('effort', 'effort', '#000000'), **options)
+    return Figure(plots.drawn[0][1])
 
 
 def test_a_constant_is_drawn_with_zero_beside_it():

@@ -19,7 +19,7 @@ from robot_dynamics_ros.geometry import robot_shapes
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.recordings.recording import Recording, format_time
-from robot_dynamics_ros.recordings.report.figures import PlotLine, panels
+from robot_dynamics_ros.recordings.report.figures import Plots
 from robot_dynamics_ros.recordings.report.toolkit import (
     MAX_FACES,
     ArmAnimation,
@@ -197,7 +197,9 @@ def test_slider_plots_events_and_notes_have_one_zero(robot, tmp_path, capsys):
                     notes=[last], tables=[ReportTable(['at'], [[format_time(at)]])],
                     events=[(at, 'end')])  # fmt: skip
     html = report.html()
-    figure = panels(time, ['x'], [PlotLine(q[:, :1], 'x', '#000000')], origin=origin)
+    plots = Plots({'time': time, 'x': q[:, :1]}, origin)
+    plots.add('x', ['x'], ('x', 'x', '#000000'))
+    figure = plots.drawn[0][1]
     assert data_of(html)['arm']['origin'] == figure['layout']['meta']['time'] == origin
     assert figure['data'][0]['x'][-1] == pytest.approx(1.0)
     assert '>1 s</button>end' in html

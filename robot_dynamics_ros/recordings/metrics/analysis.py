@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.control.topics import PUSHES
 from robot_dynamics_ros.errors import (
@@ -256,24 +255,30 @@ def _task(
     notes, acted = list[str](), past.acted
     ran = next((one for one in acted if runs_program(one.values)), acted[0])
     ramp = ran.values['activation_ramp_s'] if reader.parameters else 0.0
-    task = {'ramp': ramp if isinstance(ramp, int | float) else 0.0}  # its text may be damaged
-    program = _program(settings, ran.values, tree, notes)
-    if program is None and settings.program_start is not None:
-        problem = 'has no effect: the recorded controller ran no program that can be read'
-        raise ConfigurationError('--program-start', problem, 'add --program, or leave it out')
-    if program is None:
-        return task, notes
+    task: dict[str, Any] = {'ramp': ramp if isinstance(ramp, int | float) else 0.0}  # if damaged
+    given, program = settings.program or runs_program(ran.values) and ran.values['program'], None
+    try:
+        program = load_program(str(given), tree, check=False) if given else None
+    except RobotDynamicsError as error:
+        if settings.program:
+            raise
+        notes.append(f'the program of the controller cannot be evaluated: {error}')
     start = settings.program_start
+    if program is None:
+        if start is not None:
+            problem = 'has no effect: the recorded controller ran no program that can be read'
+            raise ConfigurationError('--program-start', problem, 'add --program, or leave it out')
+        return task, notes
+    task['program'] = program
     starts = recorded_starts(reader, whole, tree, ran) if start is None else [start]
     if not starts:
-        return {**task, 'program': program}, notes
+        return task, notes
     if len(starts) > 1:
         notes.append(f'the program began {len(starts)} times: evaluated from the first start')
     end, why = recorded_end(acted, whole, starts)
     if run.time[-1] >= end:
         notes.append(f'the program is evaluated until {format_time(end)} only: then {why}')
-    more = {'program': program, 'program_start': starts[0], 'program_end': end}
-    return {**task, **more}, notes
+    return {**task, 'program_start': starts[0], 'program_end': end}, notes
 
 
 def _severity(finding: Finding) -> int:
@@ -368,19 +373,6 @@ def _steps(
     return steps
 
 
-def _program(
-    settings: AnalysisSettings, values: Mapping[str, Any], tree: Robot, notes: list[str]
-) -> Program | None:
-    """Return the program given by the task, else that of the controller's parameters, if any."""
-    if settings.program or not runs_program(values):
-        return load_program(settings.program, tree, check=False) if settings.program else None
-    try:
-        return load_program(str(values['program']), tree, check=False)
-    except RobotDynamicsError as error:
-        notes.append(f'the program of the controller cannot be evaluated: {error}')
-        return None
-
-
 #: Metrics by name; and those that judge the model, for which the data must be valid.
 METRICS: dict[str, Metric] = {
     'tracking': lambda given: tracking(given.run, given.model.tree, given.frame),
@@ -455,8 +447,7 @@ def evaluate(
     if measured and samples.timing.name == 'semi_implicit' and _is_late(run, model, preparation):
         samples = samples_of(run, tree, replace(preparation, delay=-1))
         kind = 'measured, delayed by one step'
-    problem = problem_of(run, tree, measured=measured, samples=samples)
-    problems = [problem, outliers.problem()]
+    problems = problem_of(run, tree, measured=measured, samples=samples), outliers.problem()
     if not measured and not np.isfinite(run.effort).any():
         kind = 'none'
     elif not measured and not np.isfinite(run.measured_effort).any():
@@ -471,16 +462,16 @@ def evaluate(
     results = {name: result for name, result in tried if result is not None}
     findings = [Finding('error', f'{text}; no verdict on the model') for text in problems if text]
     valid = not findings
-    lacking = [text for name, text in _LACKS.items() if getattr(given.program, name, ())]
     findings += [
         Finding('ok', f'the program {text}: no verdict on the model, which lacks its forces')
-        for text in lacking
+        for name, text in _LACKS.items()
+        if getattr(given.program, name, ())
     ]
+    judges = not findings
     for name, result in results.items():
-        findings += result.findings if valid and not lacking or name not in JUDGING else ()
-    findings += [Finding('warning', text) for text in late_velocities(run)]
-    if not outliers.few:
-        findings += [Finding('warning', text) for text in outliers.remarks()]
+        findings += result.findings if judges or name not in JUDGING else ()
+    remarks = [*late_velocities(run), *(() if outliers.few else outliers.remarks())]
+    findings += [Finding('warning', text) for text in remarks]
     findings.sort(key=_severity)
     figures: dict[str, Any] = {
         'timing': {

@@ -63,9 +63,9 @@ def constraint_errors(evaluated: EvaluatedRun) -> MetricResult | None:
     every = max(1, int(_SHORTEST_STEP_S / period)) if period else 1
     usable = (run.time >= start) & (run.time < evaluated.program_end)
     usable &= np.isfinite(run.velocity).all(axis=1)
-    evaluations = [k for k in range(0, len(run.time), every) if usable[k]]
-    turns = [kernel.whole_turns(q, q) for q in run.position[evaluations[:1]]]
-    for k in evaluations:
+    known = np.flatnonzero(usable[::every]) * every
+    turns = [kernel.whole_turns(q, q) for q in run.position[known[:1]]]
+    for k in known:
         kernel.run(float(run.time[k]) - start, run.position[k] - turns[0], run.velocity[k])
         values[k], rate[k], sigma[k] = kernel.f, kernel.f_dot, kernel.sigma.min()
     least = int(np.argmin(np.nan_to_num(sigma, nan=np.inf)))
@@ -77,24 +77,22 @@ def constraint_errors(evaluated: EvaluatedRun) -> MetricResult | None:
         **RmsPeak.of(run.time, values).figures('rms', 'peak', 'peak_at'),
         **RmsPeak.of(run.time, rate).figures('rate_rms'),
         'sigma_min': float(sigma[least]),
-        'sigma_min_at': float(run.time[least]) if evaluations else float('nan'),
+        'sigma_min_at': float(run.time[least]) if len(known) else float('nan'),
         'near_singularity': int((sigma < program.singularity.threshold).sum()),
-        'evaluations': len(evaluations),
+        'evaluations': len(known),
     }
-    findings = list[Finding]()
-    if evaluations:
-        first = [k for k in evaluations if run.time[k] <= run.time[evaluations[0]] + _DECAY_S]
-        ramped = start + evaluated.ramp  # until then the law's effort does not act alone
-        alone = [k for k in first if run.time[k] >= ramped]
-        # Later, f is what disturbs the law.
-        if alone and run.time[k := alone[0]] <= ramped + 2.0 * every * period:
+    if len(known):
+        first = known[run.time[known] <= run.time[known[0]] + _DECAY_S]  # later, f disturbs a law
+        ramped, end = start + evaluated.ramp, start + program.end
+        alone = first[run.time[first] >= ramped]  # before, its effort does not act alone
+        if len(alone) and run.time[k := alone[0]] <= ramped + 2.0 * every * period:
             times = run.time[alone] - run.time[k]
             design[alone] = exact_error(program.G0, program.G1, values[k], rate[k], times)
             figures |= decay(rows, values[first], design[first])
-        end = start + program.end
-        moving = [k for k in first if run.time[k] <= end] or first
+        moving = first[run.time[first] <= end] if end >= run.time[first[0]] else first
         figures['floor'] = root_mean_square(values[moving[-max(1, len(moving) // 4) :]]).tolist()
         figures |= {'end': end} if end < run.time[-1] else {}
+    findings = list[Finding]()
     if sigma[least] < program.singularity.threshold:
         text = (
             f'program {program.name!r} comes near a singularity at '

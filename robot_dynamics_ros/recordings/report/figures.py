@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -28,113 +27,17 @@ _BAND = 0.1  # of the height of a panel
 _MAX_POINTS, _MAX_DOTS = 4 * POINTS, 1500
 
 
-@dataclass(frozen=True, eq=False)
-class PlotLine:
-    """A line with one column of values per panel.
-
-    Attributes:
-        values: Shape (N, panels); not drawn in panels without a finite value.
-        label: Label in the legend; empty for none.
-        colour, width: Colour and width of the line.
-    """
-
-    values: Array
-    label: str
-    colour: str
-    width: float = 1.3
-
-    def trace(self, x: Array, i: int, *, legend: bool, dots: bool = False) -> dict[str, Any]:
-        """Return the plotly trace in panel ``i``, of dots or of a line."""
-        values = self.values[:, i]
-        if dots:
-            few = thinned(len(x), _MAX_DOTS // 2)
-            x, values = x[few], values[few]
-        elif len(x) > _MAX_POINTS:
-            x, (values,) = (one.T for one in envelope(x, {'': values}).values())
-        finite = np.append(np.isfinite(values), False)
-        isolated = finite & ~np.roll(finite, 1) & ~np.roll(finite, -1)
-        return {
-            'type': 'scatter',
-            'x': x,
-            'y': values.astype(np.float32),
-            'name': self.label,
-            'legendgroup': self.label,
-            'showlegend': legend and bool(self.label),
-            'mode': 'markers' if dots else 'lines',
-            'connectgaps': bool(2 * isolated.sum() > finite.sum()),  # sparse samples
-            'line': {'color': self.colour, 'width': self.width},
-            'marker': {'color': self.colour, 'size': 3, 'opacity': 0.6},
-        }
-
-
-def panels(
-    x: Array,
-    titles: Sequence[str],
-    curves: Sequence[PlotLine],
-    *,
-    origin: float = 0.0,
-    x_title: str = '',
-    limits: Sequence[float] = (),
-    log: bool = False,
-) -> dict[str, Any]:
-    """Return a figure with curves in panels, two per row.
-
-    What is drawn is data for plotly's script: as plotly's classes it took a quarter of a command.
-
-    Args:
-        x: Times, shape (N,), s; with ``x_title`` another quantity, shape (N, panels).
-        titles: Titles of the panels, with units.
-        curves: Curves to draw in each panel.
-        origin: Zero of the displayed times, s, see ``span_origin``.
-        x_title: Title of the x axis, over which dots are drawn; empty for lines over the time.
-        limits: One limit per panel; a band below the panel shows the fraction of it used by the
-            first curve, and the limit is drawn as a line, visible if a curve comes near it.
-        log: Whether the y axis is logarithmic.
-
-    Raises:
-        MissingDependencyError: The plot library is not installed.
-    """
-    since = f'time since {format_time(origin)} [s]' if origin else 'time [s]'
-    legend, banded = len(curves) > 1, bool(len(limits))
-    figure = deepcopy(_untitled(len(titles), legend))
-    layout = figure['layout']
-    for annotation, title in zip(layout['annotations'], titles, strict=True):
-        annotation['text'] = f'<b>{title}</b>'
-    for i in range(len(titles))[-2:]:  # the lowest panel of each column
-        layout[_axis('xaxis', i)]['title'] = {'text': x_title or since, 'standoff': 8}
-    if not x_title:
-        layout['meta'] = {'time': origin}
-        for i in range(1, len(titles)):
-            layout[_axis('xaxis', i)]['matches'] = 'x'
-        x = x - origin
-    for i in range(len(titles)):
-        drawn = [curve for curve in curves if np.isfinite(curve.values[:, i]).any()]
-        place = {'xaxis': _axis('x', i), 'yaxis': _axis('y', i)}
-        own, how = x[:, i] if x_title else x, {'legend': legend and not i, 'dots': bool(x_title)}
-        figure['data'] += [curve.trace(own, i, **how) | place for curve in drawn]
-        values = np.concatenate([np.zeros(0), *(curve.values[:, i] for curve in drawn)])
-        within = banded and 0.0 < limits[i] < math.inf and drawn
-        axis = layout[_axis('yaxis', i)]
-        if log:
-            axis['type'] = 'log'
-        elif bounds := _bounds(values, flat=not within):
-            if within:
-                bounds[0] -= 1.6 * _BAND * (bounds[1] - bounds[0])
-            axis['range'] = bounds
-        if within:
-            _add_limit(figure, x, curves[0].values[:, i], limits[i], i, len(titles) + i)
-    return figure
-
-
 class Plots:
     """Figures over the same times, with their headings, in order of display.
+
+    What is drawn is data for plotly's script: as plotly's classes it took a quarter of a command.
 
     Attributes:
         drawn: Headings, and plotly figures as data.
 
     Args:
         series: 'time' (N,), s, and columns (N, k) by name.
-        origin: Zero of the displayed times, s.
+        origin: Zero of the displayed times, s, see ``span_origin``.
     """
 
     def __init__(self, series: Mapping[str, Array], origin: float) -> None:
@@ -148,28 +51,81 @@ class Plots:
         *lines: tuple[Any, ...],
         scale: float = 1.0,
         over: str = 'time',
-        **options: Any,
+        x_title: str = '',
+        limits: Sequence[float] = (),
+        log: bool = False,
     ) -> None:
-        """Draw columns in panels, see :func:`panels`; nothing if none has a finite value.
+        """Draw columns in panels, two per row; nothing if none has a finite value.
 
         Args:
             heading: Heading of the figure.
             titles: Titles of the panels, with units.
-            lines: Name of a column, then label, colour and width as of a :class:`PlotLine`; left
-                out if there is no such column.
+            lines: Name of a column, then its label in the legend, empty for none, its colour and
+                its width, or a usual one; left out if there is no such column.
             scale: Factor to the unit of the panels.
             over: Name of the column of the abscissae; with ``x_title`` unless it is the time.
-            options: See :func:`panels`.
+            x_title: Title of the x axis, over which dots are drawn; empty for lines over the time.
+            limits: One limit per panel; a band below the panel shows the fraction of it used by
+                the first line, and the limit is drawn, visible if a line comes near it.
+            log: Whether the y axis is logarithmic.
+
+        Raises:
+            MissingDependencyError: The plot library is not installed.
         """
-        series = self._series
-        known = [
-            PlotLine(scale * series[name], *style)
-            for name, *style in lines
-            if name in series and np.isfinite(series[name]).any()
-        ]
-        if known:
-            options['origin'] = self._origin
-            self.drawn.append((heading, panels(series[over], titles, known, **options)))
+        series, origin = self._series, self._origin
+        known = [x for x in lines if x[0] in series and np.isfinite(series[x[0]]).any()]
+        if not known:
+            return
+        since = f'time since {format_time(origin)} [s]' if origin else 'time [s]'
+        figure = deepcopy(_untitled(len(titles), len(known) > 1))
+        layout, x = figure['layout'], series[over]
+        for annotation, title in zip(layout['annotations'], titles, strict=True):
+            annotation['text'] = f'<b>{title}</b>'
+        for i in range(len(titles))[-2:]:  # the lowest panel of each column
+            layout[_axis('xaxis', i)]['title'] = {'text': x_title or since, 'standoff': 8}
+        if not x_title:
+            layout['meta'], x = {'time': origin}, np.tile(x - origin, (len(titles), 1)).T
+            for i in range(1, len(titles)):
+                layout[_axis('xaxis', i)]['matches'] = 'x'
+        for i in range(len(titles)):
+            drawn = [(scale * series[name][:, i], *style) for name, *style in known]
+            drawn = [line for line in drawn if np.isfinite(line[0]).any()]
+            within = bool(len(limits) and 0.0 < limits[i] < math.inf and drawn)
+            place = {'xaxis': _axis('x', i), 'yaxis': _axis('y', i)}
+            shown = {'showlegend': len(known) > 1 and not i, **place}
+            figure['data'] += [_trace(x[:, i], *y, dots=bool(x_title)) | shown for y in drawn]
+            axis = layout[_axis('yaxis', i)]
+            if log:
+                axis['type'] = 'log'
+            elif bounds := _bounds([line[0] for line in drawn], banded=within):
+                axis['range'] = bounds
+            if within:
+                _add_limit(figure, x[:, i], drawn[0][0], limits[i], i, len(titles) + i)
+        self.drawn.append((heading, figure))
+
+
+def _trace(
+    x: Array, y: Array, label: str, colour: str, width: float = 1.3, *, dots: bool = False
+) -> dict[str, Any]:
+    """Return the plotly trace of a line, or of dots, of shape (N,)."""
+    if dots:
+        few = thinned(len(x), _MAX_DOTS // 2)
+        x, y = x[few], y[few]
+    elif len(x) > _MAX_POINTS:
+        x, (y,) = (one.T for one in envelope(x, {'': y}).values())
+    finite = np.append(np.isfinite(y), False)
+    isolated = finite & ~np.roll(finite, 1) & ~np.roll(finite, -1)
+    return {
+        'type': 'scatter',
+        'x': x,
+        'y': y.astype(np.float32),
+        'name': label,
+        'legendgroup': label,
+        'mode': 'markers' if dots else 'lines',
+        'connectgaps': bool(2 * isolated.sum() > finite.sum()),  # sparse samples
+        'line': {'color': colour, 'width': width},
+        'marker': {'color': colour, 'size': 3, 'opacity': 0.6},
+    }
 
 
 def _axis(name: str, i: int) -> str:
@@ -212,7 +168,6 @@ def _add_limit(
 ) -> None:
     """Add lines at a limit of a panel, and a band with its used fraction on axis ``band``."""
     share, layout = np.abs(values) / limit, figure['layout']
-    largest = float(np.fmax.reduce(share, initial=0.0))
     across, own, used = f'{_axis("x", i)} domain', _axis('y', i), _axis('y', band)
     layout[_axis('yaxis', band)] = {
         'overlaying': own, 'anchor': _axis('x', i), 'range': [0.0, 1.0 / _BAND],
@@ -221,10 +176,9 @@ def _add_limit(
     over = np.where(share >= 1.0, 1.0, np.nan)
     for shown, colour in ((np.fmin(share, 1.0), COLOURS[0]), (over, RED)):
         if np.isfinite(shown).any():
-            curve = PlotLine(shown[:, np.newaxis], 'of the limit', colour, 0.0)
-            figure['data'].append(curve.trace(x, 0, legend=False) | {
+            figure['data'].append(_trace(x, shown, 'of the limit', colour, 0.0) | {
                 'fill': 'tozeroy', 'fillcolor': colour, 'hovertemplate': '%{y:.1%}',
-                'xaxis': _axis('x', i), 'yaxis': used,
+                'xaxis': _axis('x', i), 'yaxis': used, 'showlegend': False,
             })  # fmt: skip
     place = {'xref': across, 'x0': 0, 'x1': 1}
     line = place | {'type': 'line', 'line': {'color': RED, 'width': 1.2, 'dash': 'dash'}}
@@ -234,29 +188,33 @@ def _add_limit(
         *(line | {'y0': end, 'y1': end, 'yref': own} for end in (-limit, limit)),
         place | ground | {'y0': 0.0, 'y1': 1.0},
     ]
-    label = f'band: share of the limit, at most {100.0 * largest:.3g} % of ±{limit:g}'
+    largest = 100.0 * np.nanmax(share)
     layout['annotations'].append(
-        {'text': label, 'x': 1, 'y': 1.5 * _BAND, 'xanchor': 'right', 'yanchor': 'middle',
-         'font': {'size': 10}, 'xref': across, 'yref': f'{own} domain', 'showarrow': False}
+        {'text': f'band: share of the limit, at most {largest:.3g} % of ±{limit:g}', 'x': 1,
+         'y': 1.5 * _BAND, 'xanchor': 'right', 'yanchor': 'middle', 'font': {'size': 10},
+         'xref': across, 'yref': f'{own} domain', 'showarrow': False}
     )  # fmt: skip
 
 
-def _bounds(values: Array, *, flat: bool) -> list[float] | None:
-    """Return the range of an axis; None for plotly's choice.
+def _bounds(curves: Sequence[Array], *, banded: bool) -> list[float]:
+    """Return the range of an axis; empty for plotly's choice.
 
     Args:
-        values: The plotted values.
-        flat: Whether to set the range for constant curves only; it then includes 0.
+        curves: The plotted values; constant ones have 0 beside them.
+        banded: Whether there is a band below them.
     """
-    values = values[np.isfinite(values)]
+    values = np.concatenate([np.zeros(0), *(curve[np.isfinite(curve)] for curve in curves)])
     level = float(np.abs(values).max(initial=0.0))
     if not level:
-        return None
-    if np.ptp(values) <= 1e-3 * level:
-        low, high = sorted((0.0, 1.3 * float(values[0])))
-        return [low - 0.1 * level, high + 0.1 * level]
-    margin = 0.08 * float(np.ptp(values))
-    return None if flat else [float(values.min()) - margin, float(values.max()) + margin]
+        return []
+    low, high = float(values.min()), float(values.max())
+    margin = 0.08 * (high - low)
+    if high - low > 1e-3 * level and not banded:
+        return []
+    if high - low <= 1e-3 * level:
+        (low, high), margin = sorted((0.0, 1.3 * low)), 0.1 * level
+    low, high = low - margin, high + margin
+    return [low - banded * 1.6 * _BAND * (high - low), high]
 
 
 def plot_library() -> bytes:

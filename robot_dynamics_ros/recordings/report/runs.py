@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.estimation.accumulate import envelope, thinned
+from robot_dynamics_ros.estimation.accumulate import envelope
 from robot_dynamics_ros.estimation.effort_model import ORIGINS
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.arm import tool_frame
@@ -127,11 +127,10 @@ def plot_series(run: Recording, columns: Mapping[str, Array], count: int = 0) ->
 
 def run_animation(run: Recording, tree: Robot, frame: str, *program: Any) -> ArmAnimation:
     """Return an animation of a run, its reference as a ghost, and a program with its start, s."""
-    rows = thinned(len(run.time))
-    motions = [ArmMotion('measured', run.position[rows], COLOURS[0])]
-    if np.isfinite(reference := run.reference_position[rows]).any():
+    motions = [ArmMotion('measured', run.position, COLOURS[0])]
+    if np.isfinite(reference := run.reference_position).any():
         motions.append(ArmMotion('reference', reference, GREY, ghost=True))
-    return ArmAnimation(tree, frame, run.time[rows], motions, *program)
+    return ArmAnimation(tree, frame, run.time, motions, *program)
 
 
 def analysis_figures(
@@ -355,7 +354,6 @@ def _method_notes(joints: Sequence[str], figures: Mapping[str, Any], origin: flo
 
 
 _MOST = 40  # of one kind
-_AT_LIMITS = ('effort at its limit', 'beyond its range')
 
 
 def run_events(
@@ -368,13 +366,19 @@ def run_events(
         series: Its curves by name, see :func:`plot_series`.
         figures: Figures of all metrics, by metric name.
     """
-    time, found = series['time'], list(_peaks(tree, figures['tracking']))
-    found += limit_events(tree, time, series['position'], series['effort'])
-    period = series['period'].ravel()
+    time, period = series['time'], series['period'].ravel()
+    found = limit_events(tree, time, series['position'], series['effort'])
+    if tracking := figures['tracking']:
+        size = quantity(tracking['tool_peak_mm'], 'mm')
+        text = f'largest distance of the tool from its reference, {size}'
+        found.append((tracking['tool_peak_at'], text))
+        peaks = tracking['peak_error'], tracking['peak_error_at']
+        found += peak_events(tree, 'error', LENGTH, *peaks)
     gaps = np.flatnonzero(periods(period, figures['timing']['period_s']) > 1)[:_MOST].tolist()
     found += [(float(time[k]), f'no state for {format_duration(period[k])}') for k in gaps]
-    contacts = figures.get('contacts', {}).get('events', [])[:_MOST]
-    found += [(event['time_s'], _contact(event)) for event in contacts]
+    for event in figures.get('contacts', {}).get('events', [])[:_MOST]:
+        which = f': {event["kind"]} of {event["joint"]}' if 'joint' in event else ''
+        found.append((event['time_s'], f'contact{which}'))
     if program := figures.get('program'):
         text = f'smallest singular value of the program, {program["sigma_min"]:.3g}'
         found.append((program['sigma_min_at'], text))
@@ -385,34 +389,13 @@ def limit_events(
     tree: Robot, time: Array, position: Array, effort: Array, prefix: str = ''
 ) -> list[Event]:
     """Return when joints reach their limits; times (N,), positions and efforts (N, n)."""
-    kinds = zip(at_limits(tree, position, effort), _AT_LIMITS, strict=True)
-    return [
-        event
-        for is_so, text in kinds
-        for j, name in enumerate(tree.joint_names)
-        for event in _begins(time, is_so[:, j], f'{prefix}{name}: {text}')
-    ]
-
-
-def _peaks(tree: Robot, tracking: Mapping[str, Any]) -> Iterator[Event]:
-    """Yield the largest errors of tool and joints."""
-    if not tracking:
-        return
-    if not math.isnan(tracking['tool_peak_mm']):
-        size = quantity(tracking['tool_peak_mm'], 'mm')
-        yield tracking['tool_peak_at'], f'largest distance of the tool from its reference, {size}'
-    peaks = tracking['peak_error'], tracking['peak_error_at']
-    yield from peak_events(tree, 'error', LENGTH, *peaks)
-
-
-def _begins(time: Array, is_so: Array, text: str) -> list[Event]:
-    """Return when a condition begins to hold."""
-    first = np.flatnonzero(is_so & ~np.append(False, is_so[:-1]))[:_MOST]
-    return [(at, text) for at in time[first].tolist()]
-
-
-def _contact(event: Mapping[str, Any]) -> str:
-    return f'contact: {event["kind"]} of {event["joint"]}' if 'joint' in event else 'contact'
+    texts, found = ('effort at its limit', 'beyond its range'), list[Event]()
+    for reached, text in zip(at_limits(tree, position, effort), texts, strict=True):
+        begins = reached & np.diff(reached, axis=0, prepend=False)
+        for j, name in enumerate(tree.joint_names):
+            first = time[np.flatnonzero(begins[:, j])[:_MOST]]
+            found += [(at, f'{prefix}{name}: {text}') for at in first.tolist()]
+    return found
 
 
 def bag_events(bag: BagReader, topics: Topics, delay: float) -> list[Event]:
@@ -423,29 +406,26 @@ def bag_events(bag: BagReader, topics: Topics, delay: float) -> list[Event]:
         topics: Topics of the robot.
         delay: Receive time of a state minus its time, s.
     """
-    found: list[Event] = []
-    known: dict[str, Any] = {}
+    found, known = list[Event](), dict[str, Any]()
     reported = {'message': '', 'last_contact': 'none'}
     named = [x for x in (topics.parameters, topics.status) if x]
     for topic, time_ns, message in bag.messages(DIAGNOSTICS, *named, strict=False):
-        at = time_ns / NANO - delay
+        texts: list[str] = []
         if message is None:
             continue
         if topic == topics.status:
-            found.append((at, f'motion {message.data}'))
+            texts = [f'motion {message.data}']
         elif topic == topics.parameters:
-            values = yaml_mapping(message.data)
-            values.pop(FILES, None)
-            changes = {key: x for key, x in values.items() if known and known.get(key) != x}
-            known = values
-            found += [(at, f'{key} = {value}'[:80]) for key, value in changes.items()]
+            before, known = known, yaml_mapping(message.data)
+            known.pop(FILES, None)
+            changed = [key for key, x in known.items() if before and before.get(key) != x]
+            texts = [f'{key} = {known[key]}'[:80] for key in changed]
         else:
             for values in topics.health(message):
-                for key, before in reported.items():
-                    now = values.get(key, before)
-                    if now not in (before, 'none'):
-                        found.append((at, now))
-                    reported[key] = now
+                now = reported | {key: values[key] for key in reported.keys() & values.keys()}
+                texts += [now[x] for x in reported if now[x] not in (reported[x], 'none')]
+                reported = now
+        found += [(time_ns / NANO - delay, text) for text in texts]
     return found[:_MOST]
 
 
@@ -480,7 +460,8 @@ def replay_report(
     Raises:
         MissingDependencyError: The plot library is not installed.
     """
-    plots, force = Plots(envelope(run.time, columns), run.origin), joint_titles(tree, *EFFORT)
+    plots = Plots({'time': run.time, **columns}, run.origin)
+    force = joint_titles(tree, *EFFORT)
     plots.add(
         'Effort, recorded and replayed',
         force,
