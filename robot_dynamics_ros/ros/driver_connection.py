@@ -32,7 +32,6 @@ from robot_dynamics_ros.ros.conversions import (
 )
 from robot_dynamics_ros.ros.node import (
     PASSIVE,
-    SEPARATE,
     STEADY,
     PackageNode,
     Rivals,
@@ -314,7 +313,7 @@ class StateCollector(PackageNode):
     def _check_progress(self) -> None:
         elapsed = time.monotonic() - self._started_at
         if rivals := self._rivals.sentence():
-            self._end(error=ConfigurationError(self._topic, rivals, SEPARATE))
+            self._end(error=ConfigurationError(self._topic, *rivals.split('; ')))
         elif not self._rows and elapsed > min(self._seconds, _TIMEOUT_S):
             peer = f'{self._topic} ({self._reader.problem()})'
             self._end(error=PeerTimeoutError(peer, 'state of all joints', elapsed))

@@ -38,7 +38,6 @@ from robot_dynamics_ros.ros.conversions import PreparedMessage, state_message
 from robot_dynamics_ros.ros.driver_connection import DriverConnection
 from robot_dynamics_ros.ros.node import (
     PASSIVE,
-    SEPARATE,
     STEADY,
     PackageNode,
     Rivals,
@@ -232,8 +231,7 @@ class MonitorNode(PackageNode):
         reports = {'model': (*verdict, self._diagnostic_values(summary))}
         count = self._state.validator.contradictions + self._connection.reader.other_layouts
         if rivals := self._rivals.sentence(count, reports=True):
-            text = f'{rivals}: {SEPARATE}; those that jump are left out'
-            reports['states'] = 'warning', text, {}
+            reports['states'] = 'warning', f'{rivals}; those that jump are left out', {}
         compared = self._monitor.compared
         if compared and summary.count:
             names = (self._settings['formulation'], compared)

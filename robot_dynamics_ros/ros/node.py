@@ -58,8 +58,7 @@ _Type = GivenParameter.Type
 #: Prefixes of the parameters that rclpy declares itself or a node declares once it has its robot.
 _LATER = ('use_sim_time', 'start_type_description_service', 'qos_overrides.', 'constraints.')
 _OF_RCLPY = Parameter('use_sim_time', False, 'Whether time is that of the topic /clock.')
-#: What to do about two publishers of the states.
-SEPARATE = 'end one, or give each arm its own ROS_DOMAIN_ID, namespace or topic of the states'
+_SEPARATE = 'end one, or give each arm its own ROS_DOMAIN_ID, namespace or topic of the states'
 _CONTRADICTIONS = 5  # one publisher may begin again
 #: Least jump of a joint, rad or m, and the part of it within which two places are the same.
 _JUMP, _ALIKE = 0.01, 0.1
@@ -145,12 +144,15 @@ class Rivals:
         return found
 
     def sentence(self, contradictions: int = 0, *, reports: bool = False) -> str:
-        """Return which nodes publish the states if several do and they contradict each other.
+        """Return which nodes publish the states and contradict each other, and what to do.
 
         Args:
             contradictions: Number of states that contradicted the one before, until now, besides
                 those that were noted.
             reports: Whether later calls count from the last such call on.
+
+        Returns:
+            The problem and, after ``; ``, the remedy; empty if there is none.
         """
         self._several = self._node.count_publishers(self._topic) > 1
         count, since = contradictions + self._returns, self._counts[0]
@@ -161,8 +163,9 @@ class Rivals:
         names = publisher_names(self._node, self._topic)
         if len(names) < 2:
             return ''
-        topic = self._node.resolve_topic_name(self._topic)
-        return f'{len(names)} nodes publish {topic}, and contradict each other: {", ".join(names)}'
+        topic, listed = self._node.resolve_topic_name(self._topic), ', '.join(names)
+        several = f'{len(names)} nodes publish {topic}, and contradict each other: {listed}'
+        return f'{several}; {_SEPARATE}'
 
 
 def serve(node: Node, kind: Any, name: str, act: Callable[[Any], tuple[bool, str]]) -> None:

@@ -30,7 +30,7 @@ from robot_dynamics_ros.ros.conversions import (
     leading_stamp_ns,
     message_class,
 )
-from robot_dynamics_ros.ros.node import SEPARATE, STEADY, PackageNode, Rivals, serve
+from robot_dynamics_ros.ros.node import STEADY, PackageNode, Rivals, serve
 from robot_dynamics_ros.ros.node_parameters import RECORDER
 from robot_dynamics_ros.ros.rclpy_compat import PolledGroup, PollingExecutor, take_pending
 from robot_dynamics_ros.ros.spinning import EXIT_FAILED, refusing
@@ -277,7 +277,7 @@ class Recorder(PackageNode):
         if self._settings['progress']:
             print(f'progress {self._newest_ns / NANO:.6f}', flush=True)
         if rivals := self._rivals.sentence():
-            self.get_logger().warning(f'{rivals}: {SEPARATE}', once=True)
+            self.get_logger().warning(rivals, once=True)
         known = dict(self.get_topic_names_and_types()) if self._untyped else {}
         for name in tuple(self._untyped):
             kinds = known.get(self.resolve_topic_name(name))

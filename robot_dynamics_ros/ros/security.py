@@ -16,7 +16,7 @@ import argparse
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from xml.etree import ElementTree
 
 import rclpy
@@ -25,56 +25,43 @@ from rclpy.node import NodeNameNonExistentError
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 
 _DISCOVERY_S = 5.0
-#: Element, attribute and inner element of each entry of a profile.
-PARTS = {
-    'publish': ('topics', 'publish', 'topic'),
-    'subscribe': ('topics', 'subscribe', 'topic'),
-    'reply': ('services', 'reply', 'service'),
-    'request': ('services', 'request', 'service'),
-}
+#: What a permission is for, by the attribute that gives it.
+PARTS = {'publish': 'topic', 'subscribe': 'topic', 'reply': 'service', 'request': 'service'}
+
+#: By name and namespace of a node: its permissions, as attribute and full name.
+Uses = dict[tuple[str, str], set[tuple[str, str]]]
 
 
-class NodeUse(NamedTuple):
-    """Full names of the topics that a node uses, and of the services that it serves and calls."""
-
-    publish: frozenset[str]
-    subscribe: frozenset[str]
-    reply: frozenset[str]
-    request: frozenset[str]
-
-
-def node_uses(observer: Any) -> dict[tuple[str, str], NodeUse]:
-    """Return the topics and services of all discovered nodes, by name and namespace.
+def node_uses(observer: Any) -> Uses:
+    """Return the topics of all discovered nodes, and the services that they serve and call.
 
     Args:
         observer: The observing node, which is left out.
     """
-    queries = (
-        observer.get_publisher_names_and_types_by_node,
-        observer.get_subscriber_names_and_types_by_node,
-        observer.get_service_names_and_types_by_node,
-        observer.get_client_names_and_types_by_node,
-    )
-    nodes = {}
-    for name, space in observer.get_node_names_and_namespaces():
+    queries = {
+        'publish': observer.get_publisher_names_and_types_by_node,
+        'subscribe': observer.get_subscriber_names_and_types_by_node,
+        'reply': observer.get_service_names_and_types_by_node,
+        'request': observer.get_client_names_and_types_by_node,
+    }
+    nodes: Uses = {}
+    for key in observer.get_node_names_and_namespaces():
         with suppress(NodeNameNonExistentError):  # it has just ended
-            if name != observer.get_name():
-                rows = [frozenset(x for x, _ in query(name, space)) for query in queries]
-                nodes[name, space] = NodeUse(*rows)
+            if key[0] != observer.get_name():
+                nodes[key] = {(use, x) for use, query in queries.items() for x, _ in query(*key)}
     return nodes
 
 
-def policy(nodes: dict[tuple[str, str], NodeUse]) -> str:
+def policy(nodes: Uses) -> str:
     """Return the policy of nodes as XML text: one enclave with a profile for each node."""
     root = ElementTree.Element('policy', version='0.2.0')
     enclave = ElementTree.SubElement(ElementTree.SubElement(root, 'enclaves'), 'enclave', path='/')
     profiles = ElementTree.SubElement(enclave, 'profiles')
-    for (name, space), use in sorted(nodes.items()):
+    for (name, space), permissions in sorted(nodes.items()):
         profile = ElementTree.SubElement(profiles, 'profile', node=name, ns=space)
-        for field, (group, attribute, kind) in PARTS.items():
-            names = sorted(getattr(use, field))
-            if names:
-                part = ElementTree.SubElement(profile, group, {attribute: 'ALLOW'})
+        for attribute, kind in PARTS.items():
+            if names := sorted(x for use, x in permissions if use == attribute):
+                part = ElementTree.SubElement(profile, f'{kind}s', {attribute: 'ALLOW'})
                 for one in names:
                     ElementTree.SubElement(part, kind).text = one
     ElementTree.indent(root)

@@ -42,7 +42,6 @@ from robot_dynamics_ros.planning.trajectory_plan import (
 from robot_dynamics_ros.ros.conversions import JointStateReader, ns_to_stamp, trajectory_point
 from robot_dynamics_ros.ros.node import (
     NEWEST,
-    SEPARATE,
     Rivals,
     SequenceNode,
     Steps,
@@ -123,7 +122,7 @@ class TrajectorySender(SequenceNode):
     def _end(self, code: int = 0, error: RobotDynamicsError | None = None) -> None:
         layouts = self._reader.other_layouts if self._reader is not None else 0
         if error is not None and (rivals := self._rivals.sentence(layouts)):
-            error = ConfigurationError('motion', rivals, f'{SEPARATE}; {error}')  # explains it
+            error = ConfigurationError('motion', rivals, str(error))  # which it explains
         super()._end(code, error)
 
     def on_stop(self) -> None:

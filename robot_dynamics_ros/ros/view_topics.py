@@ -21,7 +21,7 @@ from std_msgs.msg import Float64MultiArray, String
 
 from robot_dynamics_ros.messages import NANO, wrench_of
 from robot_dynamics_ros.ros.conversions import leading_stamp_ns
-from robot_dynamics_ros.ros.node import LATCHED, SEPARATE, Rivals
+from robot_dynamics_ros.ros.node import LATCHED, Rivals
 from robot_dynamics_ros.ros.rclpy_compat import PolledGroup, take_message
 from robot_dynamics_ros.viewing.arm import (
     ArmInstant,
@@ -237,7 +237,7 @@ class ArmTopics:
             self._asked_at = now
             self._rivalry = self._rivals.sentence(reports=True)
         if self._rivalry:
-            return f'{self._rivalry}: {SEPARATE}'
+            return self._rivalry
         age = now - states.received_at
         if age > _STATE_TIMEOUT_S:
             return f'no joint states on {self._states} for {age:.0f} s'

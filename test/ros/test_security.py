@@ -19,7 +19,7 @@ pytest.importorskip('launch_ros', reason='launch is not installed')
 from gz_stand_in import Gazebo
 from launches import IDLE, PACKAGE
 
-from robot_dynamics_ros.ros.security import PARTS, NodeUse, node_uses, policy
+from robot_dynamics_ros.ros.security import PARTS, Uses, node_uses, policy
 
 #: Arguments with which a launch file starts all of ours, its nodes, and how many motions are sent
 #: then. Gazebo, its bridge and ``ros2 bag play`` are stand-ins without interfaces.
@@ -66,19 +66,18 @@ def test_a_policy_names_exactly_what_a_run_uses(tmp_path, launches, peer, scene)
     write_script(launches.prefix / 'lib' / PACKAGE / 'trajectory', _STAYING)
     file = ROOT / 'config' / 'security' / f'{scene}.policy.xml'
     launch = launches.launch(scene, **arguments)
-    seen: dict[tuple[str, str], NodeUse] = {}
+    seen: Uses = {}
 
-    def found() -> dict[tuple[str, str], NodeUse]:
+    def found() -> Uses:
         """Return the interfaces of every node so far."""
         for key, use in node_uses(peer.node).items():
-            before = seen.get(key, use)
-            seen[key] = NodeUse(*(a | b for a, b in zip(before, use, strict=True)))
+            seen.setdefault(key, set()).update(use)
         return seen
 
     def are_ready() -> bool:
         """Return whether all nodes exist, controllers are configured, and motions are sent."""
         configured = all(
-            f'{ns.rstrip("/")}/controller/parameters' in use.publish
+            ('publish', f'{ns.rstrip("/")}/controller/parameters') in use
             for (name, ns), use in found().items()
             if name == 'controller'
         )
@@ -91,14 +90,10 @@ def test_a_policy_names_exactly_what_a_run_uses(tmp_path, launches, peer, scene)
         file.write_text(policy(found()), encoding='utf-8')
     allowed = read_policy(file)
 
-    def used() -> dict[tuple[str, str], NodeUse]:
+    def used() -> Uses:
         """Return what is used; called services, which are looked up when needed, as allowed."""
-        return {
-            key: use._replace(request=use.request | allowed[key].request)
-            if key in allowed
-            else use
-            for key, use in found().items()
-        }
+        called = {key: {x for x in those if x[0] == 'request'} for key, those in allowed.items()}
+        return {key: those | called.get(key, set()) for key, those in found().items()}
 
     with suppress(AssertionError):  # differences are given below
         peer.spin_until(lambda: used() == allowed, 60.0, file.name)
@@ -106,22 +101,17 @@ def test_a_policy_names_exactly_what_a_run_uses(tmp_path, launches, peer, scene)
     launch.interrupt()
 
 
-def read_policy(file: Path) -> dict[tuple[str, str], NodeUse]:
+def read_policy(file: Path) -> Uses:
     """Return the permissions of the nodes of a policy, by name and namespace."""
-    allowed = {}
-    for profile in ElementTree.parse(file).getroot().iter('profile'):
-        rows = {
-            field: frozenset(
-                one.text or ''
-                for part in profile.iter(group)
-                if part.get(attribute) == 'ALLOW'
-                for one in part.iter(kind)
-                if _CONTROL_MSGS or not _OF_CONTROL_MSGS.search(one.text or '')
-            )
-            for field, (group, attribute, kind) in PARTS.items()
+    return {
+        (profile.get('node', ''), profile.get('ns', '')): {
+            (use, one.text or '')
+            for use, kind in PARTS.items()
+            for one in profile.iterfind(f"{kind}s[@{use}='ALLOW']/{kind}")
+            if _CONTROL_MSGS or not _OF_CONTROL_MSGS.search(one.text or '')
         }
-        allowed[profile.get('node', ''), profile.get('ns', '')] = NodeUse(**rows)
-    return allowed
+        for profile in ElementTree.parse(file).getroot().iter('profile')
+    }
 
 
 def test_every_launch_file_has_a_policy():

@@ -20,7 +20,7 @@ from robot_dynamics_ros.ros.controller.session_requests import SessionRequests
 from robot_dynamics_ros.ros.controller.trajectory_action import TrajectoryAction
 from robot_dynamics_ros.ros.controller_topics import ControllerMonitor
 from robot_dynamics_ros.ros.driver_connection import STATE_QOS, DriverConnection
-from robot_dynamics_ros.ros.node import SEPARATE, STEADY, Rivals, declare_new
+from robot_dynamics_ros.ros.node import STEADY, Rivals, declare_new
 from robot_dynamics_ros.ros.rclpy_compat import take_message
 from robot_dynamics_ros.ros.spinning import tick_until
 
@@ -160,7 +160,7 @@ class RunningController:
         """Return what is missing for the activation; empty if nothing is."""
         self._watch()  # update the message
         if rivals := self._rivals.sentence(self._contradictions):
-            return f'{rivals}: {SEPARATE}'
+            return rivals
         if self.session.is_silent(time.perf_counter_ns()):
             return self.session.silence()
         names = self._node.get_parameter('await_listeners').value
@@ -173,10 +173,8 @@ class RunningController:
         Raises:
             ConfigurationError: No fresh state, or a second publisher of states or commands.
         """
-        if others := self._competitors():
+        if others := self._competitors() or self._rivals.sentence(self._contradictions):
             raise ConfigurationError('not activated', *others.split('; '))
-        if others := self._rivals.sentence(self._contradictions):
-            raise ConfigurationError('not activated', others, SEPARATE)
         self._watch()  # update the message of a refusal
         self._lock_where_measured()
         self.session.activate(time.perf_counter_ns())
@@ -233,7 +231,7 @@ class RunningController:
     def report(self) -> HealthReport:
         """Return the health since the last call."""
         rivals = self._rivals.sentence(self._contradictions, reports=True)
-        others = f'{rivals}: {SEPARATE}' if rivals else self._competitors()
+        others = rivals or self._competitors()
         report = self._attempt(self._health.report, self.session, others) or HealthReport(
             'error', self.session.condition, {}
         )
