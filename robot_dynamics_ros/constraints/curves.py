@@ -350,19 +350,10 @@ class PiecewisePolynomial:
         x = abscissae - np.take(self.knots, k)
         return polynomial(x[:, np.newaxis], self.coefficients[k].swapaxes(0, 1))
 
-    def begin_with(self, other: PiecewisePolynomial) -> None:
-        """Replace the first piece by the first piece of another polynomial."""
-        self.coefficients[:1] = other.coefficients[:1]
-        self._select(0)
-
-    def shift(self, offset: Array) -> None:
-        """Add an offset to the polynomials, shape (components,)."""
-        self.coefficients[:, 0] += offset
-
     def _select(self, k: int) -> None:
         """Select piece k."""
         self._cursor = k
-        self.rows = self.coefficients[k] if len(self.coefficients) else np.zeros((6, 0))
+        self.rows = self.coefficients[k]
         self.row = self.rows.reshape(-1)
 
 

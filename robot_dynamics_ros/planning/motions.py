@@ -222,7 +222,7 @@ class ToolPath(JointSpline):
             raise TrajectoryError(
                 'tool path', f'cannot be joined within {tolerance:g} m', 'avoid singularities'
             )
-        self.start = self._start[0].copy()
+        self.start = self.table(np.zeros(1))[0][0]
 
     def _deviation(self, task: ToolTask, curve: Curve, timing: Timing) -> float:
         """Return the largest deviation between knots: task Jacobian times joint error, m."""

@@ -168,30 +168,22 @@ class JointSpline(Trajectory):
     """
 
     def __init__(self, points: Points) -> None:
-        self.n = points.position.shape[1]
-        self._pieces = PiecewisePolynomial(points.time, points.coefficients())
-        self._polynomials, self._x = polynomials(self.n), np.zeros(1)
-        self.duration = self._times[-1]
-        self._start, self._end = np.zeros((2, 3, self.n))  # the motion before and after
-        self._start[0], self._end[0] = points.position[[0, -1]]
-
-    @property
-    def _times(self) -> list[float]:
-        return self._pieces.knots
+        self.n, self._times = points.position.shape[1], points.time.tolist()
+        self.duration, self._x = self._times[-1], np.zeros(1)
+        before, after = np.zeros((2, 1, 6, self.n))  # the motion outside of the points
+        before[:, 0], after[:, 0] = points.position[[0, -1]]
+        coefficients = np.concatenate([before, points.coefficients(), after])
+        knots = np.concatenate([points.time[:1], points.time, [np.inf]])
+        self._pieces = PiecewisePolynomial(knots, coefficients)
+        self._polynomials = polynomials(self.n)
 
     def sample(self, t: float, reference: Reference) -> None:
         """Compute the motion at a time; see :class:`Trajectory`."""
-        if t < 0.0:
-            extrapolate(self._start, t, reference)
-            return
-        if t >= self.duration:
-            extrapolate(self._end, t - self.duration, reference)
-            return
-        pieces, x = self._pieces, self._x
-        x[0] = pieces.piece(t)
+        self._x[0] = self._pieces.piece(t)
         self._polynomials(
-            pieces.row, x, reference.position, reference.velocity, reference.acceleration
-        )
+            self._pieces.row, self._x,
+            reference.position, reference.velocity, reference.acceleration,
+        )  # fmt: skip
 
     def instants(self, step: float) -> Array:
         """Return the times of the points and of 1 to 31 instants between them.
@@ -210,13 +202,7 @@ class JointSpline(Trajectory):
 
     def table(self, times: Array) -> tuple[Array, Array, Array]:
         """Return positions, velocities and accelerations at times (k,), s, each shape (k, n)."""
-        if not len(self._pieces.coefficients):
-            return super().table(times)
-        rows = self._pieces.table(times)
-        outside = (times < 0.0) | (times >= self.duration)
-        for row, given in zip(rows, super().table(times[outside]), strict=True):
-            row[outside] = given
-        return rows
+        return self._pieces.table(times)
 
 
 @cache
@@ -298,7 +284,7 @@ class JointWaypoints(JointSpline):
         super().__init__(points)
         v = points.velocity
         if v is not None and np.abs(v[-1]).max() > REST:
-            self._end[1] = v[-1]
+            self._pieces.coefficients[-1, 1] = v[-1]
         if start is not None:
             self.set_start(start)
 
@@ -318,16 +304,16 @@ class JointWaypoints(JointSpline):
             turned = points.unwound(self._continuous).position[1:] - self.first.position
             if turned.any():
                 self.first = self.first._replace(position=self.first.position + turned)
-                self._pieces.shift(turned[0])
-                self._end[0] += turned[0]
+                self._pieces.coefficients[:, 0] += turned[0]
                 points = self._after(start, self.first)
-        if self.first.time[0] == 0.0:
-            for row, given in zip(self._start, self.first[1:], strict=True):
-                row[:] = 0.0 if given is None else given[0]
-            return None
-        segment = JointSpline(points)
-        self._pieces.begin_with(segment._pieces)
-        self._start[:] = start.rows
+        begins = self.first.time[0] == 0.0
+        segment = None if begins else JointSpline(points)
+        rows = [0.0 if x is None else x[0] for x in self.first[1:]] if begins else start.rows
+        for power, row in enumerate(rows):
+            self._pieces.coefficients[0, power] = row
+        self._pieces.coefficients[0, 2] *= 0.5
+        if segment is not None:
+            self._pieces.coefficients[1] = segment._pieces.coefficients[1]
         return segment
 
     def _after(self, start: Reference, points: Points) -> Points:
