@@ -352,20 +352,24 @@ def confined_effort(
         tau: Effort, N m or N; NaN is returned as NaN.
         joint: Parameters of the joint.
     """
-    viscous = joint.damping * w
-    most = g + joint.mass * acceleration_bound(joint.upper - x, w, joint)
-    extension = _friction_extension(joint.upper - x, w, joint, viscous + joint.coulomb)
-    lowered = select(most, tau, minimum(tau, most + extension), tau)
-    # The bound is positive while the joint is inside and does not move towards the limit.
-    confined = select(
-        g, tau, lowered, select(0.0, w, lowered, select(joint.upper, x, lowered, tau))
-    )
-    least = g - joint.mass * acceleration_bound(x - joint.lower, -w, joint)
-    extension = _friction_extension(x - joint.lower, -w, joint, joint.coulomb - viscous)
-    raised = select(confined, least, maximum(confined, least - extension), confined)
-    falling = select(w, 0.0, raised, select(x, joint.lower, raised, confined))
-    confined = select(tau, g, raised, falling)
+    confined = _bounded(joint.upper - x, w, g, tau, tau, joint)
+    confined = -_bounded(x - joint.lower, -w, -g, -tau, -confined, joint)
     return confined, select(confined, tau, 1.0, select(tau, confined, 1.0, 0.0))
+
+
+def _bounded(
+    d: Scalar, w: Scalar, g: Scalar, tau: Scalar, effort: Scalar, joint: GuardBounds
+) -> Scalar:
+    """Return an effort, bounded at distance d from a limit; all are positive towards the limit.
+
+    The bound is above g while the joint is inside and does not move towards the limit: it then
+    holds only for efforts ``tau``, before any bound, that exceed g.
+    """
+    most = g + joint.mass * acceleration_bound(d, w, joint)
+    extension = _friction_extension(d, w, joint, joint.damping * w + joint.coulomb)
+    bounded = select(most, effort, minimum(effort, most + extension), effort)
+    inside = select(0.0, w, bounded, select(d, 0.0, bounded, effort))
+    return select(g, tau, bounded, inside)
 
 
 def acceleration_bound(d: Scalar, w: Scalar, joint: GuardBounds) -> Scalar:
