@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
-from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import (
     ModelError,
@@ -38,14 +37,14 @@ from robot_dynamics_ros.model.arm import chain_hint
 from robot_dynamics_ros.parameters import defaults
 from robot_dynamics_ros.planning.postures import (
     STILL,
-    Load,
     arm_length,
-    at_rest,
     comfortable_postures,
     easy_directions,
+    holding_shares,
 )
 from robot_dynamics_ros.planning.trajectory_plan import KINDS, MOTION, circle_of, tool_path
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 VELOCITY_SHARE, EFFORT_SHARE = 0.5, 0.6  # largest fractions of the limits
 SHORTEST, LONGEST = 5.0, 15.0  # duration of the motion, s
@@ -304,15 +303,14 @@ def _circle(
         'ramp_s': _RAMP,
         'tool_frame': frame,
     }
-    task, curve = tool_task(tree, home, frame=frame), circle_of(settings)
-    load, q = Load(tree), home
+    task, curve, way = tool_task(tree, home, frame=frame), circle_of(settings), [home]
     for s in np.linspace(0.0, curve.lap, _POINTS, endpoint=False):
-        q = task.solve(np.array(curve.at(float(s))[0], dtype=float), q)
-        share, joint = load.heaviest(at_rest(tree, q))
-        if share > EFFORT_SHARE:
-            raise OverloadError(tree, share, joint)
-        if checker is not None:
-            checker.require_free('circle', [q])
+        way.append(task.solve(np.array(curve.at(float(s))[0], dtype=float), way[-1]))
+    shares = holding_shares(tree, np.array(way)).max(axis=0)
+    if shares.max() > EFFORT_SHARE:
+        raise OverloadError(tree, float(shares.max()), int(shares.argmax()))
+    if checker is not None:
+        checker.require_free('circle', way)
     return DefaultMotion(home, frame, settings, point, toward, radius, speed)
 
 
@@ -346,9 +344,8 @@ def _slowed(tree: Robot, motion: DefaultMotion, checker: CollisionChecker | None
     """
     path = motion.using(laps=1.0).path(tree)  # all laps are alike
     q, v, a = path.table(np.linspace(0.0, path.duration, _SAMPLES))
-    model, terms = make_formulation('newton_euler', tree), JointTerms.of(tree)
-    gravity = np.array([model.gravity_forces(row) for row in q])
-    moving = np.array([model.inverse_dynamics(*rows) for rows in zip(q, v, a, strict=True)])
+    terms, model = JointTerms.of(tree), compile_kernel(tree, outputs=('inverse_dynamics',))
+    gravity, moving = (model.batch('inverse_dynamics', q, k * v, k * a) for k in (0.0, 1.0))
     speeds, slow = np.max(np.abs(v), axis=0) / tree.velocity_limit, 1.0
     while True:
         load = gravity + slow**2 * (moving - gravity)

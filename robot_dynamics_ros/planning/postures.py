@@ -9,18 +9,18 @@ gravity and Coulomb friction are small relative to the effort limits, and there 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import ModelError
 from robot_dynamics_ros.geometry.collisions import CollisionChecker
-from robot_dynamics_ros.model import Robot, TreeState, frame_jacobian, frame_pose
+from robot_dynamics_ros.model import Robot, frame_jacobian, frame_pose
 from robot_dynamics_ros.model.arm import chain_hint
 from robot_dynamics_ros.model.build import with_exact_angles
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 _HOLDING_SHARE = 0.55  # largest fraction of the effort limits to hold a posture
 _POSTURES, _ROUNDS = 500, 12  # postures per round; rounds
@@ -68,98 +68,76 @@ def comfortable_postures(
             fraction of a joint's effort limit (names the joint, and the fraction at the best
             posture), or there is a collision.
     """
-    rng, feasible, rating = np.random.default_rng(0), list[Array](), _Rating(tree, frame)
-    touching, count = None, 0
+    rng, feasible, score = np.random.default_rng(0), np.empty((0, tree.n)), _rating(tree, frame)
+    lower, upper = tree.planning_range
+    touching, found, least = None, False, (math.inf, 0)
     for _ in range(_ROUNDS):
-        drawn = _draw(rng, tree.n, feasible)
-        rated = [pair for relative in drawn if (pair := rating.rate(relative))]
-        feasible += [relative for _, relative in rated]
-        for _, relative in sorted(rated, key=lambda pair: -pair[0]):
-            q = rating.posture(relative)
-            near = None if checker is None else checker.find_close_pair(q)
+        drawn = _draw(rng, feasible)
+        postures = 0.5 * (lower + upper) + 0.5 * (upper - lower) * drawn
+        reached = [tree.reaches(q) for q in postures]
+        drawn, postures = drawn[reached], postures[reached]
+        if not len(postures):
+            continue
+        shares = holding_shares(tree, postures)
+        heaviest = shares.max(axis=1)
+        lightest = int(heaviest.argmin())
+        least = min(least, (float(heaviest[lightest]), int(shares[lightest].argmax())))
+        held = heaviest <= _HOLDING_SHARE
+        drawn, postures = drawn[held], postures[held]
+        feasible = np.vstack([feasible, drawn])
+        for k in np.argsort(-score(postures, drawn), kind='stable'):
+            near = None if checker is None else checker.find_close_pair(postures[k])
             touching = touching or near
             if near is None:
-                count += 1
-                yield q
-    if touching is not None and not count:
+                found = True
+                yield postures[k]
+    if touching is not None and not found:
         raise ModelError(
             f'robot {tree.name!r}',
             f'{touching.first!r} and {touching.second!r} are {1e3 * touching.distance:.1f} mm '
             f'apart in its best posture; all {_ROUNDS * _POSTURES} are in collision',
             'check the collision geometry, or move the obstacles' + chain_hint(tree),
         )
-    if not count:
-        raise _overload_error(tree, *rating.least)
+    if not found:
+        raise _overload_error(tree, *least)
 
 
-def _draw(rng: np.random.Generator, n: int, feasible: list[Array]) -> Array:
+def _draw(rng: np.random.Generator, feasible: Array) -> Array:
     """Return random postures relative to the joints' ranges, half of them near feasible ones."""
-    samples = rng.uniform(-_INNER, _INNER, size=(_POSTURES, n))
-    if feasible:
+    samples = rng.uniform(-_INNER, _INNER, size=(_POSTURES, feasible.shape[1]))
+    if len(feasible):
         half = _POSTURES // 2
-        chosen = rng.integers(len(feasible), size=half)
-        near = np.array(feasible)[chosen] + rng.normal(0.0, _SPREAD, (half, n))
+        chosen = feasible[rng.integers(len(feasible), size=half)]
+        near = chosen + rng.normal(0.0, _SPREAD, chosen.shape)
         samples[:half] = np.clip(near, -_INNER, _INNER)
     return samples
 
 
-def at_rest(tree: Robot, q: Array) -> TreeState:
-    """Return the state of all joints of a robot that rests at q, shape (n,), rad or m."""
-    return tree.tree_state(q, 0.0 * q, 0.0 * q)
+def holding_shares(tree: Robot, q: Array) -> Array:
+    """Return which fractions of the effort limits hold postures, shape (k, n).
 
-
-class Load:
-    """Efforts of gravity and breakaway friction, relative to the limits.
-
-    Args:
-        tree: The robot.
+    By gravity and breakaway friction, at k positions, shape (k, n), rad or m.
     """
-
-    def __init__(self, tree: Robot) -> None:
-        self._model, self._terms = make_formulation('newton_euler', tree.tree), JointTerms.of(tree)
-        self._limit = tree.effort_limit
-
-    def heaviest(self, state: TreeState) -> tuple[float, int]:
-        """Return the largest fraction of an effort limit that holds a posture, and its joint."""
-        gravity = state.A.T @ self._model.gravity_forces(state.q)
-        shares = (np.abs(gravity) + self._terms.breakaway(gravity)) / self._limit
-        joint = int(np.argmax(shares))
-        return float(shares[joint]), joint
+    gravity = compile_kernel(tree, outputs=('gravity_forces',)).batch('gravity_forces', q)
+    return (np.abs(gravity) + JointTerms.of(tree).breakaway(gravity)) / tree.effort_limit
 
 
-class _Rating:
-    """Rating of postures.
+def _rating(tree: Robot, frame: str) -> Callable[[Array, Array], Array]:
+    """Return the function that rates postures, higher is better, shape (k,).
 
-    Attributes:
-        least: Smallest fraction of an effort limit that was needed so far, and the joint's index.
+    Its arguments are k positions, and the same relative to the joints' ranges, shape (k, n).
     """
+    kernels = compile_kernel(with_exact_angles(tree), outputs=('frame_jacobian',), frame=frame)
+    scale = np.repeat([arm_length(tree), 1.0], 3)[:, np.newaxis]
 
-    def __init__(self, tree: Robot, frame: str) -> None:
-        self._tree, self._frame, self.least = tree, frame, (math.inf, 0)
-        self._load, self._exact = Load(tree), with_exact_angles(tree)
-        self._scale = np.repeat([arm_length(tree), 1.0], 3)[:, np.newaxis]
-        lower, upper = tree.planning_range
-        self._middle, self._half = 0.5 * (lower + upper), 0.5 * (upper - lower)
+    def score(q: Array, relative: Array) -> Array:
+        J = kernels.batch('frame_jacobian', q) / scale
+        sizes = np.linalg.svd(J if tree.n >= 6 else J[:, :3], compute_uv=False)
+        least = np.min(sizes, axis=1, where=sizes > 1e-9, initial=math.inf)
+        eases = np.where(np.isfinite(least), least, 1.0)  # infinite: nothing moves the frame
+        return eases * (1.0 - np.abs(relative).max(axis=1))
 
-    def posture(self, relative: Array) -> Array:
-        """Return joint positions from values relative to the ranges, shape (n,), rad or m."""
-        return self._middle + relative * self._half
-
-    def rate(self, relative: Array) -> tuple[float, Array] | None:
-        """Return a score, higher is better, with the posture; None if it cannot be held."""
-        tree, q = self._tree, self.posture(relative)
-        if not self._exact.reaches(q):
-            return None
-        state = at_rest(self._exact, q)
-        heaviest = self._load.heaviest(state)
-        self.least = min(self.least, heaviest)
-        if heaviest[0] > _HOLDING_SHARE:
-            return None
-        J = frame_jacobian(self._exact.tree, state.q, self._frame) @ state.A / self._scale
-        sizes = np.linalg.svd(J if tree.n >= 6 else J[:3], compute_uv=False)
-        least = float(np.min(sizes, where=sizes > 1e-9, initial=math.inf))
-        eases = least if math.isfinite(least) else 1.0  # nothing moves the frame
-        return eases * (1.0 - float(np.max(np.abs(relative)))), relative
+    return score
 
 
 def _overload_error(tree: Robot, share: float, joint: int) -> ModelError:
