@@ -83,7 +83,7 @@ class CommandedWorld:
         self.world, self._log = SteppedWorld(settings['world'], topics), node.get_logger()
         self._efforts, self._missing = [0.0] * len(topics), set(range(len(topics)))
         self._seconds = 1e-9 * settings['step_ns']
-        self._started = self._reported = (0.0, 0)
+        self._begun, self._reported = 0.0, (0.0, 0)
         joints = {joint.name: joint for joint in parse_urdf(description, lambda _: None).joints}
         for index, (name, topic) in enumerate(zip(names, force_topics(names), strict=True)):
             limit = joints[name].limit
@@ -93,20 +93,20 @@ class CommandedWorld:
 
     def begin(self) -> None:
         """Start stepping; the first step follows at once if its commands have arrived."""
-        self._started = self._reported = (time.monotonic(), 0)
+        self._begun = time.monotonic()
+        self._reported = self._begun, 0
         self._log.info('lockstep: every command makes one step')
         self._step_if_complete()
 
     def report(self) -> str:
-        """Return the real-time factor since the last report and since the start."""
+        """Return the real-time factor since the start, or that nobody has commanded since."""
         now, steps = time.monotonic(), self.world.steps
         (before, steps_before), self._reported = self._reported, (now, steps)
         if steps == steps_before:
             return f'lockstep: no command for {now - before:.0f} s'
-        recent = self._seconds * (steps - steps_before) / (now - before)
-        overall = self._seconds * steps / (now - self._started[0])
         time_s = self._seconds * steps
-        return f'lockstep: {time_s:.3f} s; real-time factor {recent:.3f}, {overall:.3f} in all'
+        factor = time_s / (now - self._begun)
+        return f'lockstep: {time_s:.3f} s; real-time factor {factor:.3f}'
 
     def close(self) -> None:
         """Log the real-time factor and stop stepping."""

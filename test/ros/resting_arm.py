@@ -69,8 +69,8 @@ class RestingArm:
 
     pause = 0.005
 
-    def __init__(self, peer, place=PLACE) -> None:
-        self.peer, self._place, self.stamp = peer, list(place), NANO
+    def __init__(self, peer, place=PLACE, joints=JOINTS) -> None:
+        self.peer, self._place, self.stamp, self.joints = peer, list(place), NANO, joints
         self.commands = peer.collect(Float64MultiArray, COMMANDS)
         self.references = peer.collect(JointState, 'controller/reference')
         self.status = peer.collect(String, 'controller/trajectory_status', LATCHED)
@@ -78,10 +78,11 @@ class RestingArm:
         self._states = peer.publisher(JointState, 'joint_states', RELIABLE)
         self._trajectories = peer.publisher(JointTrajectory, 'controller/joint_trajectory', 1)
 
-    def publish(self, q=None, v=None, names=JOINTS, effort=(), step=PERIOD_NS) -> None:
+    def publish(self, q=None, v=None, names=None, effort=(), step=PERIOD_NS) -> None:
         """Publish one state, a step after the previous one."""
         self.stamp += step
         position = self._place if q is None else q
+        names = self.joints if names is None else names
         self._states.publish(joint_state(self.stamp, position, v, effort, names))
 
     def until(self, done, what: str, *state, **further):

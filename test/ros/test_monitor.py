@@ -10,12 +10,12 @@ import time
 from functools import partial
 
 import numpy as np
-from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from diagnostic_msgs.msg import DiagnosticStatus
 from numpy.testing import assert_allclose, assert_array_equal
 from oracles import PinocchioOracle
 from peer import RELIABLE
 from recorded_bags import excerpt
-from resting_arm import JOINTS, PERIOD_NS, joint_state
+from resting_arm import JOINTS, PERIOD_NS, RestingArm, joint_state
 from samples import sample
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
@@ -27,29 +27,22 @@ ORACLE = PinocchioOracle.of(sample('scara'))
 PARTS = ('inertia', 'coriolis', 'gravity', 'armature', 'friction')
 
 
-class Feed:
+class Feed(RestingArm):
     """Publishes states and waits for the residuals of the monitor.
 
     A residual has the timestamp of its first state, which identifies it.
     """
 
     def __init__(self, peer, joints=JOINTS, place=(0.0,) * 4) -> None:
-        self.peer, self.joints, self.stamp = peer, list(joints), NANO
-        self._place = list(place)
+        super().__init__(peer, place, joints)
         self.residuals = peer.collect(JointState, 'monitor/residual')
-        self.diagnostics = peer.collect(DiagnosticArray, '/diagnostics')
-        self._states = peer.publisher(JointState, 'joint_states', RELIABLE)
         peer.spin_until(self._gap_noticed, 60.0, 'the monitor hearing states')
 
     def _gap_noticed(self) -> bool:
         """Publish a state after a long gap; return whether the monitor reports it."""
-        self.publish(self._place, [0.0] * len(self._place), step=10 * NANO)
+        self.publish(step=10 * NANO)
         figures = (values_of(status) for message in self.diagnostics for status in message.status)
         return any(int(found.get('gaps', '0')) for found in figures)
-
-    def publish(self, q, v, effort=(), step=PERIOD_NS) -> None:
-        self.stamp += step
-        self._states.publish(joint_state(self.stamp, q, v, effort, self.joints))
 
     def residuals_of(self, *publish) -> list[JointState]:
         """Publish pairs of states; return their residuals, of further ones if some are lost.
@@ -74,11 +67,11 @@ class Feed:
 
         def publish(q, v, v_next, effort) -> None:
             self.publish(q, v, step=NANO)
-            self.publish(q, v_next, effort)
+            self.publish(q, v_next, effort=effort)
 
         return self.residuals_of(*(partial(publish, *row) for row in rows))
 
-    def status(self, subject: str, after: int, done):
+    def told(self, subject: str, after: int, done):
         """Return the next status of a subject of which something is true."""
         return self.peer.spin_until(
             lambda: next(
@@ -114,7 +107,7 @@ def test_steps_of_a_recording_of_gazebo_are_split_with_their_stamps(processes, p
     # The quill and its load, 1.87 kg, times 0.01 m/s^2. A difference of velocities of 1 rad/s over
     # 1 ms leaves 1e-13 rad/s^2.
     assert_allclose([msg.effort for msg in residuals], [[0.0, 0.0, 0.0187, 0.0]] * 2, atol=1e-9)
-    told = feed.status('formulations', count, lambda x: x.level == DiagnosticStatus.OK)
+    told = feed.told('formulations', count, lambda x: x.level == DiagnosticStatus.OK)
     assert 'newton_euler and pinocchio differ by' in told.message
     for (q, v, v_next, _), residual in zip(steps, residuals, strict=True):
         found = {}
@@ -137,11 +130,11 @@ def test_what_the_model_does_not_know_is_told_and_can_be_given(processes, peer):
     place, rest = [0.2, 0.5, 0.1, 0.0], [0.0] * 4
     feed = Feed(peer, place=place)
     feed.steps((place, rest, rest, ()))
-    feed.status('model', 0, lambda x: x.message == 'no efforts to compare with')
+    feed.told('model', 0, lambda x: x.message == 'no efforts to compare with')
     load = np.array([0.0, 0.0, 2.0 * 9.81, 0.0])  # 2 kg below the quill, which points down
     loaded = ORACLE.gravity_forces(np.array(place)) - load
     feed.steps((place, rest, rest, loaded))
-    error = feed.status('model', 0, lambda x: x.level == DiagnosticStatus.ERROR)
+    error = feed.told('model', 0, lambda x: x.level == DiagnosticStatus.ERROR)
     assert "joint 'joint3': 19.6 N RMS are not explained, more than 0.5" in error.message
     assert peer.set('monitor', payload_mass=2.0).successful
     (residual,) = feed.steps((place, rest, rest, loaded))
@@ -197,7 +190,7 @@ hinge: {of: [base, lever, continuous], axis: [0, 1, 0]}
 
     def told() -> bool:
         for sign in (1.0, -1.0) * 50:
-            feed.publish([sign * (np.pi - 1e-4)], [0.0], [2.0 * 0.3 * 9.81])
+            feed.publish([sign * (np.pi - 1e-4)], effort=[2.0 * 0.3 * 9.81])
         return len(feed.residuals) > 300
 
     peer.spin_until(told, 30.0, 'residuals')
