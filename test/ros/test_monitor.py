@@ -144,7 +144,7 @@ def test_what_the_model_does_not_know_is_told_and_can_be_given(processes, peer):
     peer.spin_until(second.get_subscription_count, 20.0, 'the second publisher')
 
     def named() -> bool:
-        feed.publish(place, rest, rest)
+        feed.publish(place, rest, effort=rest)
         second.publish(joint_state(feed.stamp + 1, rest, rest, rest))
         texts = (status.message for message in feed.diagnostics for status in message.status)
         return any('2 nodes publish /joint_states, and contradict' in text for text in texts)
