@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -38,7 +38,6 @@ _INERTIA_COLOUR: Colour = (0.55, 0.62, 0.70, 0.6)
 MAX_FACES = 60_000
 _MAX_CELLS = 2048  # maximum number of grid cells along the longest side
 _GRIDS = 1024  # numbers of cells to choose from, 1 % apart
-_MIN_FACES = 32  # minimum number of triangles kept for each part
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,42 +147,26 @@ def _link_elements(xml: str) -> Iterator[tuple[Link, Element]]:
 
 
 def _limited(shapes: list[LinkShape], max_faces: int) -> tuple[LinkShape, ...]:
-    """Return shapes with at most ``max_faces`` triangles, reduced by the same factor."""
-    total = sum(len(shape.faces) for shape in shapes)
-    if total <= max_faces:
-        return tuple(shapes)
-    minimum = sum(min(len(shape.faces), _MIN_FACES) for shape in shapes)
-    share = max(max_faces - minimum, 0) / max(total - minimum, 1)
-    result = []
-    for shape in shapes:
-        kept = min(len(shape.faces), _MIN_FACES)
-        coarse = decimated(shape, kept + int(share * (len(shape.faces) - kept)))
-        result.append(replace(shape, vertices=coarse.vertices, faces=coarse.faces))
-    return tuple(result)
+    """Return shapes with at most ``max_faces`` triangles, or as few as the coarsest grid gives.
 
-
-def decimated(surface: Triangles, max_faces: int) -> Triangles:
-    """Return a coarser surface by clustering vertices in a cubic grid.
-
-    The vertices of each cell are replaced by their mean; degenerate and duplicate triangles are
-    dropped. Bisection finds the finest grid that yields at most ``max_faces`` triangles
-    (Rossignac and Borrel 1993).
-
-    Args:
-        surface: The surface, with finite vertices.
-        max_faces: Maximum number of triangles.
-
-    Returns:
-        The coarser surface; the given one if it is small enough.
+    The vertices of each cell of a cubic grid are replaced by their mean; degenerate and duplicate
+    triangles are dropped (Rossignac and Borrel 1993). Bisection finds the finest grid, which has
+    as many cells along each surface.
     """
-    if len(surface.faces) <= max_faces:
-        return surface
+
+    def total(parts: Iterable[LinkShape]) -> int:
+        return sum(len(part.faces) for part in parts)
+
+    if total(shapes) <= max_faces:
+        return tuple(shapes)
     grids = np.geomspace(1.0, _MAX_CELLS, _GRIDS).tolist()
-    finest = bisect_right(grids, max_faces, key=lambda n: len(_clustered(surface, n).faces))
-    return _clustered(surface, grids[max(finest - 1, 0)])
+    finest = bisect_right(
+        grids, max_faces, key=lambda cells: total(_clustered(x, cells) for x in shapes)
+    )
+    return tuple(_clustered(shape, grids[max(finest - 1, 0)]) for shape in shapes)
 
 
-def _clustered(surface: Triangles, cells: float) -> Triangles:
+def _clustered(surface: LinkShape, cells: float) -> LinkShape:
     lowest = surface.vertices.min(axis=0)
     side = np.ptp(surface.vertices, axis=0).max() / cells
     cell = np.floor((surface.vertices - lowest) / max(side, 1e-12)).astype(np.int64)
