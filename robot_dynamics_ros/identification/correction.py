@@ -138,7 +138,7 @@ def _further_terms(identified: Identification, joint: str) -> dict[str, Any]:
     i = identified.tree.joint_index(joint)
     fastest = float(recorded_speed(identified.tree)[i])
     values = {term: float(described(identified.tree, term)[i]) for term in DRIVE_TERMS}
-    sizes = {term: float(unknowns.term(deviations, term)[i]) for term in unknowns.terms}
+    sizes = dict(zip(unknowns.terms, deviations[unknowns.drives[:, i]].tolist(), strict=True))
     return {
         **values,
         STRIBECK_VELOCITY: float(stribeck_velocity(identified.tree)[i]),
@@ -199,10 +199,7 @@ def as_dict(identified: Identification) -> dict[str, Any]:
             )
         ],
         'base_parameters': [row._asdict() for row in base_rows(identified)],
-        'parameters': [
-            row._asdict() | {'data_share': float(share)}
-            for row, share in zip(rows, physical.data_share, strict=True)
-        ],
+        'parameters': [row._asdict() for row in rows],
         'single_change': None
         if single is None
         else {

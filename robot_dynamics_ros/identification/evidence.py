@@ -238,13 +238,11 @@ def _weak(sums: Array) -> Array:
 
 def _prior(sums: Array, unknowns: Unknowns, base: BaseParameters) -> Array:
     """Return the prior covariance of base parameters; arguments as of ``Ridge``."""
-    spread, weak = TRUST * unknowns.inertial_sizes(), _weak(sums)
-    spread = np.append(spread, np.zeros(len(unknowns) - unknowns.links))
+    spread, weak = np.append(TRUST * unknowns.inertial_sizes(), 0.0 * unknowns.drives), _weak(sums)
     spread[base.leading] = np.where(base.leading < unknowns.links, spread[base.leading], weak)
-    for k, name in enumerate(unknowns.names):  # there is no prior for a rotor's inertia
-        rows = np.flatnonzero(base.B[:, k]) if name.endswith('.armature') else ()
-        if len(rows) and k not in base.leading:
-            spread[k] = np.max(weak[rows] / np.abs(base.B[rows, k]))
+    for k in np.setdiff1d(unknowns.places('armature'), base.leading):  # of which there is no prior
+        own = base.B[:, k] != 0.0
+        spread[k] = np.max(weak[own] / np.abs(base.B[own, k]), initial=0.0)
     return (base.B * np.square(spread)) @ base.B.T
 
 
@@ -264,48 +262,29 @@ def evident_columns(
         unknowns: The unknowns of the robot.
         base: Base parameters of the columns.
     """
-    terms = {k: unknowns.term_of(lead) for k, lead in enumerate(base.leading.tolist())}
-    open_ones = {k: term for k, term in terms.items() if term in EVIDENCE_TERMS}
-    kept = np.setdiff1d(np.arange(len(base)), list(open_ones))
-    if not open_ones:
-        return kept, []
+    places = unknowns.places(*EVIDENCE_TERMS)  # by term and joint, as what follows
+    columns, is_open = np.searchsorted(base.leading, places), np.isin(places, base.leading)
+    kept, said = np.setdiff1d(np.arange(len(base)), columns[is_open]), list[str]()
+    if not is_open.any():
+        return kept, said
     if len(blocks) < _LEAST_FOLDS:
         return kept, ['too short to select friction terms: viscous and Coulomb only']
     folds = Ridge.of_blocks(blocks, unknowns, base)
-    error, said = folds.held_out(kept), []
-    while open_ones:
-        best = _best_additions(folds, kept, error, open_ones, base, unknowns)
-        if not best:
-            break
-        kept = np.union1d(kept, list(best))
-        error = folds.held_out(kept)
-        open_ones = {k: term for k, term in open_ones.items() if k not in best}
+    prices = _STEEPER * np.isin(places[:, 0], unknowns.places(*_STEEP))
+    while True:
+        error, gains = folds.held_out(kept), np.zeros(places.shape)
+        for k in np.flatnonzero(is_open.any(axis=1)):
+            tried = folds.held_out(np.union1d(kept, columns[k, is_open[k]]))
+            left = tried.sum(axis=0) / np.maximum(error.sum(axis=0), _ROUNDING)
+            gain = 1.0 - prices[k] - np.sqrt(left)
+            good = (gain > _GAIN) & ((tried < error).mean(axis=0) >= _MOST_FOLDS_GAIN)
+            gains[k] = np.where(is_open[k] & good, gain, 0.0)
+        joints = np.flatnonzero(gains.any(axis=0))
+        if not len(joints):
+            return kept, said
+        best = gains.argmax(axis=0)[joints], joints  # one term of a joint at a time
+        kept, is_open[best] = np.union1d(kept, columns[best]), False
         said += [
-            f'{unknowns.names[base.leading[k]]} reduces held-out residuals by {100 * gain:.2g} %'
-            for k, gain in best.items()
+            f'{unknowns.names[at]} reduces held-out residuals by {100 * gain:.2g} %'
+            for at, gain in zip(places[best].tolist(), gains[best], strict=True)
         ]
-    return kept, said
-
-
-def _best_additions(
-    folds: Ridge,
-    kept: Array,
-    error: Array,
-    open_ones: dict[int, str],
-    base: BaseParameters,
-    unknowns: Unknowns,
-) -> dict[int, float]:
-    """Return for each joint the column with the largest sufficient gain, and that gain."""
-    best: dict[int, tuple[float, int]] = {}
-    for term in dict.fromkeys(open_ones.values()):
-        columns = [k for k, own in open_ones.items() if own == term]
-        tried = folds.held_out(np.union1d(kept, columns))
-        price = _STEEPER if term in _STEEP else 0.0
-        gain = 1.0 - price - np.sqrt(tried.sum(axis=0) / np.maximum(error.sum(axis=0), _ROUNDING))
-        often = (tried < error).mean(axis=0)
-        for k in columns:
-            joint = int(base.leading[k] - unknowns.links) % unknowns.tree.n
-            good = gain[joint] > _GAIN and often[joint] >= _MOST_FOLDS_GAIN
-            if good and gain[joint] > best.get(joint, (0.0, 0))[0]:
-                best[joint] = (float(gain[joint]), k)
-    return {k: gain for gain, k in best.values()}

@@ -151,8 +151,7 @@ class Identification:
         columns = np.array(estimate.base.names), estimate.values, estimate.deviations
         for name, value, deviation in zip(*(column[vague] for column in columns), strict=True):
             said.append(f'{name} is {value:.3g} with a standard deviation of {deviation:.2g}')
-        held = self.physical.held
-        held = held[[unknowns.term_of(k) in DEFAULT_TERMS for k in held]]
+        held = np.intersect1d(self.physical.held, unknowns.places(*DEFAULT_TERMS))
         base, links = estimate.base, unknowns.links
         together = np.setdiff1d(np.flatnonzero(base.B.any(axis=0)), base.alone)
         for which, text in (
@@ -281,15 +280,13 @@ def conclude(
     base, fitted, chosen = _determined(blocks, plan)
     single = single_change(fitted, unknowns)
     physical = _trusted(fitted, plan, prior_weight, single)
-    drives = {term: unknowns.term(physical.values, term).copy() for term in unknowns.terms}
+    drives = dict(zip(unknowns.terms, physical.values[unknowns.drives], strict=True))
     tree = with_inertial_parameters(unknowns.tree, physical.values[: unknowns.links])
     fastest = np.max([block.speeds for block in blocks], axis=0)
-    free = np.ones(len(physical.values))
-    free[physical.held] = 0.0
-    friction_terms = [term for term in unknowns.terms if term != 'armature']
-    found = sum((unknowns.term(free, term) for term in friction_terms), np.zeros(tree.n))
+    rubs = unknowns.places(*FRICTION_TERMS)
+    found = ~np.isin(rubs, physical.held).all(axis=0) & (fastest > 0.0)
     # Friction that is not identified is valid as far as before.
-    known = np.where((found > 0.0) & (fastest > 0.0), fastest, recorded_speed(tree))
+    known = np.where(found, fastest, recorded_speed(tree))
     tree = with_terms(tree, {**drives, RECORDED_SPEED: known})
     friction = _urdf_friction(blocks, plan, physical.values, tree)
     return Identification(plan, base, tuple(chosen), fitted, physical, tree, friction, single)
@@ -314,7 +311,7 @@ def _determined(
         rows, late = [block.only(kept) for block in blocks], plan.choice.lag.deviation
         fitted = estimate(rows, base, unknowns, late)
         leading = fitted.base.leading.tolist()
-        terms = [k for k, at in enumerate(leading) if unknowns.term_of(at) == 'load_friction']
+        terms = np.flatnonzero(np.isin(leading, unknowns.places('load_friction'))).tolist()
         sure = np.abs(fitted.values) / np.maximum(fitted.deviations, np.finfo(float).tiny)
         least = min(terms, key=lambda k: float(sure[k]), default=None)
         if least is None or sure[least] >= SURE:
@@ -339,19 +336,16 @@ def _urdf_friction(
     """
     from scipy.optimize import nnls
 
-    unknowns, factors = plan.unknowns, merged(blocks).factors
+    unknowns, leading, factors = plan.unknowns, plan.base.leading, merged(blocks).factors
     friction = np.array([tree.damping, tree.coulomb_friction])
-    place = {int(k): column for column, k in enumerate(plan.base.leading)}
-    terms = [term for term in unknowns.terms if term in FRICTION_TERMS and term != 'offset']
-    for j in range(tree.n):
-        start = unknowns.links + j
-        at = {term: start + tree.n * unknowns.terms.index(term) for term in terms}
-        known = [k for k in at.values() if k in place]
-        both = [at[term] for term in ('damping', 'coulomb_friction') if at.get(term) in place]
-        if len(both) == 2 and np.count_nonzero(values[known]) > 2:
-            columns = factors[j]
-            effort = columns[:, [place[k] for k in known]] @ values[known]
-            friction[:, j] = nnls(columns[:, [place[k] for k in both]], effort)[0]
+    if unknowns.terms[:2] != DEFAULT_TERMS[:2]:
+        return friction
+    rubs = unknowns.places(*(term for term in FRICTION_TERMS if term != 'offset'))
+    for j, (own, rows) in enumerate(zip(rubs.T, factors, strict=True)):
+        every, both = (x[np.isin(x, leading)] for x in (own, own[:2]))
+        if len(both) == 2 and np.count_nonzero(values[every]) > 2:
+            columns, wanted = (rows[:, np.searchsorted(leading, x)] for x in (every, both))
+            friction[:, j] = nnls(wanted, columns @ values[every])[0]
     return friction
 
 
@@ -371,7 +365,7 @@ def _trusted(
     )
     if single is None and close.misfit > first.misfit + SURE**2:
         return first
-    return replace(close, deviations=first.deviations, data_share=first.data_share)
+    return replace(close, deviations=first.deviations)
 
 
 def identify(

@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.estimation.accumulate import compared
 from robot_dynamics_ros.estimation.regressor import PER_BODY, load_parameters, regressor
 from robot_dynamics_ros.identification.evidence import Ridge
 from robot_dynamics_ros.identification.identify import Identification, conclude, gather
@@ -100,19 +101,15 @@ def gains_by_weight(arm: Identification, recording: Recording) -> DriveGains:
     unknowns, tree = arm.plan.unknowns, arm.plan.unknowns.tree
     q = prepare(recording, tree, arm.plan.preparation).motion.q
     Y = regressor(tree, q, 0.0 * q, 0.0 * q)
-    own = Y @ unknowns.nominal[: unknowns.links]
-    felt = Y @ arm.physical.values[: unknowns.links]
-    own, felt = own - own.mean(axis=0), felt - felt.mean(axis=0)
-    power = np.square(own).mean(axis=0)
-    slope = (own * felt).mean(axis=0) / np.maximum(power, np.finfo(float).tiny)
-    rest = np.sqrt(np.square(felt - slope * own).mean(axis=0))
-    alike = rest < _ALIKE * np.sqrt(np.square(felt).mean(axis=0))
-    carries = (power > _CARRIES**2 * power.max()) & alike & (slope > 0.0)
+    own, felt = (Y @ x[: unknowns.links] for x in (unknowns.nominal, arm.physical.values))
+    slope, alike = compared(felt, own)
+    rest = np.sqrt(np.maximum(1.0 - np.square(np.diag(alike)), 0.0))  # of what is felt
+    varies = own.std(axis=0)
+    carries = (varies > _CARRIES * varies.max()) & (rest < _ALIKE) & (slope > 0.0)
     if not carries.any():
         return DriveGains.of_profile(tree, STILL_TRUSTED)
-    usual = float(np.median(1.0 / slope[carries]))
-    factor = np.where(carries, 1.0 / np.where(carries, slope, 1.0), usual)
-    rest = rest / np.sqrt(np.maximum(np.square(felt).mean(axis=0), np.finfo(float).tiny))
+    factor = np.full(tree.n, np.median(1.0 / slope[carries]))
+    factor[carries] = 1.0 / slope[carries]
     relative = np.where(carries, np.hypot(STILL_TRUSTED, 0.5 * rest), _DETERMINED)
     names = ', '.join(np.array(tree.joint_names)[carries])
     source = f"gains scaled by the arm's own weight at {names}, those of the others alike"
@@ -317,7 +314,7 @@ def gains_by_load(
     """
     problem = _Difference(arm, loaded, frame)
     n = problem.tree.n
-    load, known = mass * np.eye(PER_BODY)[0], np.ones(n, dtype=bool)
+    load = mass * np.eye(PER_BODY)[0]
     gains, still = DriveGains.of_profile(problem.tree), np.zeros((0, PER_BODY))
     for _ in range(_ROUNDS):
         start = problem.load(gains, load).values[:PER_BODY]
@@ -334,18 +331,16 @@ def gains_by_load(
             raise RecordingError(
                 'the loaded run', 'shows no effect of the load', 'give the loaded run second'
             )
-        new = np.where(known, 1.0 / np.where(known, inverse, 1.0), 1.0)
-        new = np.where(known, new, np.median(new[known]))
+        new = np.full(n, np.median(1.0 / inverse[known]))
+        new[known] = 1.0 / inverse[known]
         settled = np.max(np.abs(new - gains.factor)) < 1e-6
         gains = replace(gains, factor=new)
         if settled:
             break
     # Only the mass of the load is known. The gain of a joint whose effort depends mainly on the
     # lever arm of the load is not separable from it.
-    factor = gains.factor
-    ridge = problem.load(
-        replace(gains, deviation=np.where(known, factor**2 * deviation, 0.0)), load
-    )
+    factor, spread = gains.factor, np.where(known, gains.factor**2 * deviation, 0.0)
+    ridge = problem.load(replace(gains, deviation=spread), load)
     best = ridge.values[:PER_BODY]
     moves = _steps(ridge.covariance()[:PER_BODY, :PER_BODY])
     moves = (moves - np.outer(moves[:, 0] / best[0], best)) * mass / best[0]

@@ -77,8 +77,6 @@ class PhysicalParameters:
     Attributes:
         values: Shape (p,), inertias of whole bodies.
         deviations: Standard deviations given data and nominal model, shape (p,); 0 for held terms.
-        data_share: Share of the information on a parameter that comes from the data, from 0 (the
-            nominal model alone) to 1, shape (p,).
         held: Indices of joint terms that the data do not determine; kept at nominal values.
         steps: Number of Newton steps.
         cost: Minimum of the cost: misfit plus divergence from the nominal robot.
@@ -88,7 +86,6 @@ class PhysicalParameters:
 
     values: Array
     deviations: Array
-    data_share: Array
     held: Array
     steps: int
     cost: float
@@ -137,21 +134,16 @@ def physical_parameters(
     T = _to_parameters(len(unknowns), roots, free, size)
     W, effort = data_rows(estimate)
     A, y = W @ estimate.base.B @ T, effort - W @ estimate.base.B @ known
-    signed = np.array([unknowns.term_of(k) in SIGNED for k in free.tolist()], dtype=bool)
+    signed = np.isin(free, unknowns.places(*SIGNED))
     distance = Divergence(len(roots), ~signed, prior_weight, _BARRIER)
     start = distance.start(unknowns.nominal[free] / size)
     x, steps = _follow(A, y, distance, start)
     deviations = np.linalg.norm(T @ np.linalg.pinv(np.vstack([A, distance.root(x)])), axis=1)
-    vague = np.linalg.norm(T @ np.linalg.pinv(distance.root(start)), axis=1)
-    share = np.zeros(len(unknowns))
-    moves = np.flatnonzero(vague[:links])
-    share[moves] = np.clip(1.0 - np.square(deviations[moves] / vague[moves]), 0.0, 1.0)
-    share[free] = 1.0
     if not np.isfinite(estimate.deviations).all():
         deviations[deviations > 0.0] = np.inf
     misfit = float(np.sum(np.square(A @ x - y)))
     cost = 0.5 * misfit + distance.value(x)
-    return PhysicalParameters(known + T @ x, deviations, share, held, steps, cost, misfit)
+    return PhysicalParameters(known + T @ x, deviations, held, steps, cost, misfit)
 
 
 def data_rows(estimate: Estimate) -> tuple[Array, Array]:
@@ -199,9 +191,8 @@ def joint_terms(estimate: Estimate, unknowns: Unknowns, rotors: bool) -> tuple[A
     terms = np.arange(unknowns.links, len(unknowns))
     known = np.isin(terms, estimate.base.leading)
     if rotors:
-        rotor = [unknowns.term_of(k) == 'armature' for k in terms.tolist()]
-        found = estimate.base.B[:, terms].any(axis=0)
-        known |= np.array(rotor, dtype=bool) & (unknowns.nominal[terms] == 0.0) & found
+        lacking = estimate.base.B[:, terms].any(axis=0) & (unknowns.nominal[terms] == 0.0)
+        known |= lacking & np.isin(terms, unknowns.places('armature'))
     return terms[known], terms[~known]
 
 

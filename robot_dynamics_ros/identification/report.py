@@ -291,8 +291,8 @@ def _slow(result: Identification, evidence: Evidence) -> list[Finding]:
 def _kept(result: Identification) -> list[str]:
     """Return which links and which drives the data do not determine, at most a sentence each."""
     unknowns, estimate = result.plan.unknowns, result.estimate
-    kept = [k for k in result.physical.held.tolist() if unknowns.term_of(k) in DEFAULT_TERMS]
-    kept += estimate.base.leading[estimate.described].tolist()
+    drives = np.intersect1d(result.physical.held, unknowns.places(*DEFAULT_TERMS))
+    kept = np.append(drives, estimate.base.leading[estimate.described]).astype(int)
     names = ', '.join(unknowns.names[k] for k in kept)
     return [*delivered(result), *([f'not determined, as described: {names}'] if names else [])]
 
@@ -369,8 +369,8 @@ def _drive_table(result: Identification) -> ReportTable:
     told = np.array([_drive(*row) for row in values])
     columns = {
         term.removesuffix('_friction'): cells
-        for term in unknowns.terms
-        if any(cells := unknowns.term(told, term).tolist())
+        for term, cells in zip(unknowns.terms, told[unknowns.drives].tolist(), strict=True)
+        if any(cells)
     }
     rows = list(zip(tree.joint_names, *columns.values(), strict=True))
     rows = [row for row in rows if any(' ' in cell for cell in row[1:])]  # of others as described
@@ -394,25 +394,22 @@ def _change(old: float, new: float) -> str:
 
 
 def _link_table(result: Identification) -> ReportTable:
-    """Return a table of masses and centres of mass, with the share determined by the data."""
+    """Return a table of masses and centres of mass, and how the data tell the masses."""
     head = (
-        'link', 'mass before', 'mass after', 'deviation', 'determined by data', 'centre before',
+        'link', 'mass before', 'mass after', 'deviation', 'told by the data', 'centre before',
         'centre after',
     )  # fmt: skip
     nominal, tree = result.plan.unknowns.tree, result.tree
     alone, single = result.estimate.base.alone.tolist(), result.single
     sums = 'only in sums' if single is None else 'if the others are right'
-    deviation, share = (
-        values[: PER_BODY * tree.bodies : PER_BODY]
-        for values in (result.physical.deviations, result.physical.data_share)
-    )
+    deviation = result.physical.deviations[: PER_BODY * tree.bodies : PER_BODY]
     rows = [
         (
             name,
             f'{nominal.mass[i]:.4g} kg',
             f'{tree.mass[i]:.4g} kg',
             f'{deviation[i]:.2g} kg' if 0.0 < deviation[i] < math.inf else '–',
-            f'{100.0 * share[i]:.0f} %' if PER_BODY * i in alone else sums,
+            'alone' if PER_BODY * i in alone else sums,
             _millimetres(nominal.com[i]),
             _millimetres(tree.com[i]),
         )

@@ -190,8 +190,8 @@ def _change(
         return None
     follow = np.linalg.pinv(scaled) @ W  # the base parameters
     deviations = np.sqrt(np.einsum('ij,jk,ik->i', follow, estimate.covariance, follow))
-    count, signed = free.shape[1], [unknowns.term_of(k) in SIGNED for k in drives.tolist()]
-    if (~np.array(signed, dtype=bool) & (found < -SURE * deviations)[count:]).any():
+    count, signed = free.shape[1], np.isin(drives, unknowns.places(*SIGNED))
+    if (~signed & (found < -SURE * deviations)[count:]).any():
         return None
     changes, deviations = ((x / size)[:count] for x in (found, deviations))
     return changes, deviations, distance

@@ -93,6 +93,7 @@ class Unknowns:
         units: Their units.
         nominal: Their values in the tree, shape (p,); an offset is 0.
         links: Number of inertial parameters, which come first.
+        drives: Indices of each term of the joints, shape (terms, n).
 
     Args:
         tree: The robot.
@@ -115,6 +116,7 @@ class Unknowns:
         self._loading = inertial_parameters(loading or tree)
         self.terms = tuple(term for term in TERMS if term in terms)
         self.links = PER_BODY * tree.bodies
+        self.drives = self.links + np.arange(len(self.terms) * tree.n).reshape(-1, tree.n)
         self.names = tuple(
             [f'{link}.{key}' for link in tree.link_names for key in INERTIAL]
             + [f'{joint}.{term}' for term in self.terms for joint in tree.joint_names]
@@ -129,14 +131,9 @@ class Unknowns:
     def __len__(self) -> int:
         return len(self.names)
 
-    def term_of(self, k: int) -> str:
-        """Return the term of the k-th unknown, such as ``Izz`` or ``damping``."""
-        return self.names[k].rsplit('.', 1)[1]
-
-    def term(self, values: Array, term: str) -> Array:
-        """Return one term of all joints from the values of all unknowns, shape (n,)."""
-        start = self.links + self.terms.index(term) * self.tree.n
-        return values[start : start + self.tree.n]
+    def places(self, *terms: str) -> Array:
+        """Return the indices of those of the terms that are unknown, shape (k, n)."""
+        return np.asarray(self.drives[[term in terms for term in self.terms]])
 
     def inertial_sizes(self) -> Array:
         """Return the order of magnitude of each nominal inertial parameter; 0 without a mass."""
@@ -158,8 +155,8 @@ class Unknowns:
         columns, joints = np.zeros((count, n, len(self))), np.arange(n)
         rigid = regressor(self.tree, motion.q, motion.v, motion.a)
         columns[:, :, : self.links], load = rigid[:, :, : self.links], rigid @ self._loading
-        for k, term in enumerate(self.terms):
-            columns[:, joints, self.links + k * n + joints] = self._column(term, motion, load)
+        for term, at in zip(self.terms, self.drives, strict=True):
+            columns[:, joints, at] = self._column(term, motion, load)
         return columns
 
     def _column(self, term: str, motion: Instants, load: Array) -> Array:

@@ -101,19 +101,17 @@ class Residuals:
     @classmethod
     def of(cls, tree: Robot, sums: ResidualSums) -> Residuals:
         """Return the residuals of the joints of a robot with these statistics."""
-        rms_effort, rms, at_rest = (
-            np.nan_to_num(part.rms).tolist() for part in (sums.effort, sums.residual, sums.excess)
+        residual, effort, excess = sums
+        columns = (
+            np.nan_to_num(effort.rms),
+            np.nan_to_num(residual.rms),
+            percent_of(tree, sums),
+            residual.peak,
+            residual.count,
+            excess.count,
+            np.nan_to_num(excess.rms),
         )
-        return cls(
-            joints=list(tree.joint_names),
-            rms_effort=rms_effort,
-            rms=rms,
-            percent=percent_of(tree, sums).tolist(),
-            peak=sums.residual.peak.tolist(),
-            sliding=sums.residual.count.tolist(),
-            at_rest=sums.excess.count.tolist(),
-            rms_at_rest=at_rest,
-        )
+        return cls(list(tree.joint_names), *(column.tolist() for column in columns))
 
     @property
     def worst(self) -> float:
@@ -256,10 +254,17 @@ def implausible(identified: Identification, after: Residuals | None = None) -> l
             f'{tree.link_names[i]} would weigh {tree.mass[i]:.3g} kg, its nominal mass is '
             f'{nominal.mass[i]:.3g} kg'
         )
-    for name, distance, size in _far_centres(nominal, tree):
+    # The size of a link is the distance to its child joints, or to the end of its mass. A link
+    # without any may carry a tool of any length.
+    parent = np.array(nominal.parent)
+    spread = np.sqrt(np.trace(nominal.inertia, axis1=1, axis2=2) / (2.0 * nominal.mass))
+    size = np.linalg.norm(nominal.com, axis=1) + spread
+    np.maximum.at(size, parent, np.where(parent < 0, 0.0, np.linalg.norm(nominal.p_PJ, axis=1)))
+    distance = np.linalg.norm(tree.com, axis=1)
+    for i in np.unique(parent[(parent >= 0) & (distance > _REACH * size)[parent]]).tolist():
         said.append(
-            f'the centre of mass of {name} would be {distance:.2g} m from its joint, the link '
-            f'reaches {size:.2g} m'
+            f'the centre of mass of {tree.link_names[i]} would be {distance[i]:.2g} m from its '
+            f'joint, the link reaches {size[i]:.2g} m'
         )
     if after:
         matters = np.array(after.rms) > resolved(nominal, np.array(after.rms_effort), SMALL)
@@ -272,22 +277,3 @@ def implausible(identified: Identification, after: Residuals | None = None) -> l
         '(--payload LINK measures one)'
     )
     return [f'the data do not match this robot: {"; ".join(said)}: {asked}'] if said else []
-
-
-def _far_centres(nominal: Robot, tree: Robot) -> Iterator[tuple[str, float, float]]:
-    """Yield links whose centre of mass would be far outside, as with wrong link lengths.
-
-    The size of a link is the distance to its child joints, or to the end of its nominal mass
-    distribution. Links without child joints are skipped: they may carry a tool of any length.
-
-    Yields:
-        Name, distance of the centre of mass from the joint, m, and size of the link, m.
-    """
-    for body in sorted({parent for parent in nominal.parent if parent >= 0}):
-        joints = [k for k, parent in enumerate(nominal.parent) if parent == body]
-        spread = math.sqrt(float(np.trace(nominal.inertia[body])) / (2.0 * nominal.mass[body]))
-        nominal_end = float(np.linalg.norm(nominal.com[body])) + spread
-        size = max(nominal_end, *(float(np.linalg.norm(nominal.p_PJ[k])) for k in joints))
-        distance = float(np.linalg.norm(tree.com[body]))
-        if distance > _REACH * size:
-            yield nominal.link_names[body], distance, size
