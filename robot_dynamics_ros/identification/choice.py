@@ -121,8 +121,8 @@ def choose_preparation(
         fixed = replace(fixed, timing='sampled')
         return _without_lag(recording, unknowns, base, fixed, request.cutoff == AUTO)
     if request.cutoff == AUTO:
-        velocity, rate = _longest(recording, unknowns.tree)
-        cutoff = noise_cutoff(velocity, rate, len(recording.time))
+        piece, rate = _longest(recording, unknowns.tree)
+        cutoff = noise_cutoff(piece.velocity, rate, len(recording.time))
         fixed = _with_short_memory(recording, unknowns.tree, fixed, cutoff, rate)
     timings = tuple(TIMINGS) if request.timing == AUTO else (request.timing,)
     delays: Sequence[int] = _DELAYS if request.delay == AUTO else (int(request.delay),)
@@ -175,30 +175,18 @@ def _without_lag(
     way = choice.preparation
     lag = estimate_lag(recording, unknowns, way)
     if lag.is_sure:
-        led = replace(way, lag=lag.value)
-        before, after = (_rest(recording, unknowns, base, one) for one in (way, led))
+        stretches = _Stretches(recording, unknowns, base)
+        before, after = map(stretches.rest, (way, replace(way, lag=lag.value)))
         if after < (1.0 - _SAME) * before:
             choice = chosen(replace(fixed, lag=lag.value))
             return replace(choice, lag=lag._replace(usual=LATE * recording.period))
     return replace(choice, lag=lag.if_kept)
 
 
-def _rest(
-    recording: Recording, unknowns: Unknowns, base: BaseParameters, way: Preparation
-) -> float:
-    """Return the residual of held-out stretches, relative to the effort; infinite without any."""
-    try:
-        blocks = summarize(prepare(recording, unknowns.tree, way), unknowns, base)
-    except RecordingError:
-        return np.inf
-    tried = _held_out({way: blocks}, blocks, unknowns, base)
-    return tried[0][0] if tried else np.inf
-
-
-def _longest(recording: Recording, tree: Robot) -> tuple[Array, float]:
-    """Return the velocities of the longest part without gaps, and its rate, Hz."""
+def _longest(recording: Recording, tree: Robot) -> tuple[Recording, float]:
+    """Return the longest part without gaps, and its rate, Hz."""
     piece = longest_piece(recording.of_joints(tree.joint_names))
-    return piece.velocity, 1.0 / float(np.diff(piece.time).mean())
+    return piece, 1.0 / float(np.diff(piece.time).mean())
 
 
 def _by_evidence(
@@ -209,8 +197,8 @@ def _by_evidence(
     Higher standstill speeds are looked for at the highest cut-off, which mixes slow samples least
     with others; if none is better there, again at the chosen one.
     """
-    velocity, rate = _longest(recording, unknowns.tree)
-    slowest = _WIDE * motion_bandwidth(velocity, rate)
+    piece, rate = _longest(recording, unknowns.tree)
+    slowest = _WIDE * motion_bandwidth(piece.velocity, rate)
     ladder = [cutoff for cutoff in _CUTOFFS if slowest <= cutoff < 0.2 * rate] or [0.2 * rate]
     highest = replace(fixed, cutoff=ladder[-1])
     stretches = _Stretches(recording, unknowns, base)
@@ -219,13 +207,13 @@ def _by_evidence(
         return Choice(highest)
     fitted = estimate(blocks, base)
     most = np.where(fitted.counts > 0, _HARDLY * fitted.noise, np.inf)
-    rested, raised, at_rest = _resting(stretches, highest)
-    changed = _filtered_change(recording, unknowns.tree)
+    rested, raised, at_rest = _resting(stretches, unknowns.tree, highest)
+    changed = _filtered_change(piece.rows(slice(_STATES)), rate, unknowns.tree)
     ladder = [hz for hz in ladder if (changed(hz) <= most).all()] or ladder[-1:]
     start = rested if raised else highest
     best, tried = _filtered(stretches, [replace(start, cutoff=hz) for hz in ladder])
     if not raised:
-        best, _, at_rest = _resting(stretches, best)
+        best, _, at_rest = _resting(stretches, unknowns.tree, best)
     return Choice(best, tried + at_rest)
 
 
@@ -239,19 +227,15 @@ class _Stretches:
     """
 
     def __init__(self, recording: Recording, unknowns: Unknowns, base: BaseParameters) -> None:
-        self._recording, self._unknowns, self._base = recording, unknowns, base
+        self.recording, self._unknowns, self._base = recording, unknowns, base
         count = len(recording.time)  # of states: a pause belongs to no stretch
         self._times = recording.time[np.linspace(0, count - 1, _STRETCHES + 1).astype(int)]
         self._usable: dict[tuple[float, ...], Array] = {}  # under the first cut-off, the highest
 
-    def lowest_standstill(self, way: Preparation) -> Array:
-        """Return the standstill speeds of a preparation that names none, shape (n,)."""
-        return prepare(self._recording, self._unknowns.tree, way).standstill
-
     def blocks(self, way: Preparation) -> list[Block]:
         """Return a block per stretch; none if the filter leaves too few samples."""
         try:
-            samples = prepare(self._recording, self._unknowns.tree, way)
+            samples = prepare(self.recording, self._unknowns.tree, way)
         except RecordingError:
             return []
         share = samples.motion.usable.mean(axis=0)
@@ -262,20 +246,39 @@ class _Stretches:
         return summarize(samples, self._unknowns, self._base, edges)
 
     def held_out(
-        self, blocks: Mapping[Preparation, list[Block]], own: list[Block]
+        self, stretches: Mapping[Preparation, list[Block]], own: list[Block]
     ) -> list[tuple[float, Preparation]]:
-        """Return the residuals of preparations on the samples of one, see :func:`_held_out`."""
-        return _held_out(blocks, own, self._unknowns, self._base)
+        """Return held-out residuals of preparations, relative to the effort, on the same samples.
+
+        Args:
+            stretches: Blocks under each preparation; not as many as ``own``: left out.
+            own: Blocks of the samples to predict.
+        """
+        tried, given = list[tuple[float, Preparation]](), (self._unknowns, self._base)
+        for way, blocks in stretches.items():
+            if len(blocks) == len(own) >= _LEAST_STRETCHES:
+                kept, _ = evident_columns(blocks, *given)
+                others = Ridge.of_blocks(own, *given)
+                rest = Ridge.of_blocks(blocks, *given).held_out(kept, others).sum(axis=0)
+                tried.append((float(np.sqrt(rest.mean())), way))
+        return tried
+
+    def rest(self, way: Preparation) -> float:
+        """Return the held-out residual of a preparation; infinite with too few samples."""
+        blocks = self.blocks(way)
+        return min((rest for rest, _ in self.held_out({way: blocks}, blocks)), default=np.inf)
 
 
-def _resting(stretches: _Stretches, way: Preparation) -> tuple[Preparation, bool, str]:
+def _resting(
+    stretches: _Stretches, tree: Robot, way: Preparation
+) -> tuple[Preparation, bool, str]:
     """Return the best standstill speeds, whether they are raised, and how others did.
 
     They are evaluated on the samples of the middle ones, which tests whether including slower
     samples degrades the fit of samples that surely slide. The lowest speeds are kept unless
     others are clearly better.
     """
-    least = stretches.lowest_standstill(way)
+    least = prepare(stretches.recording, tree, way).standstill
     ways = [replace(way, standstill=tuple((x * least).tolist())) for x in _STANDSTILLS]
     blocks = {way: stretches.blocks(way) for way in ways}
     tried = stretches.held_out(blocks, blocks[ways[1]])
@@ -346,22 +349,21 @@ def _filtered(stretches: _Stretches, ladder: Sequence[Preparation]) -> tuple[Pre
     return best, f' (residual of held-out segments: {cutoffs}){text}'
 
 
-def _filtered_change(recording: Recording, tree: Robot) -> Callable[[float], Array]:
+def _filtered_change(run: Recording, rate: float, tree: Robot) -> Callable[[float], Array]:
     """Return the RMS effort, shape (n,), N m or N, by which filtering a motion changes the model.
 
     The rigid-body efforts of a filtered motion are not those efforts, filtered: they contain
     harmonics of the motion, which the filtered recorded effort lacks.
 
     Args:
-        recording: A recording; its longest part without gaps, of at most 20 000 states, tells.
+        run: A part of a recording without gaps.
+        rate: Its rate, Hz.
         tree: The nominal robot.
 
     Returns:
         Function of the cut-off, Hz.
     """
-    run = longest_piece(recording.of_joints(tree.joint_names)).rows(slice(_STATES))
-    motion = samples_of(run, tree, Preparation('sampled')).motion
-    model, rate = EffortModel(tree), 1.0 / float(np.diff(run.time).mean())
+    motion, model = samples_of(run, tree, Preparation('sampled')).motion, EffortModel(tree)
 
     def rigid(motion: Instants) -> Array:
         return np.concatenate([efforts.rigid for _, efforts in model.blocks(motion)])
@@ -380,31 +382,6 @@ def _first_within(tried: Sequence[tuple[float, Preparation]], share: float) -> P
     """Return the first preparation within a share of the least residual; the first if all NaN."""
     limit = (1.0 + share) * min(rest for rest, _ in tried)
     return next((way for rest, way in tried if rest <= limit), tried[0][1])
-
-
-def _held_out(
-    stretches: Mapping[Preparation, list[Block]],
-    own: list[Block],
-    unknowns: Unknowns,
-    base: BaseParameters,
-) -> list[tuple[float, Preparation]]:
-    """Return held-out residuals of preparations, relative to the effort, on the same samples.
-
-    Args:
-        stretches: Blocks of the same stretches of time under each preparation.
-        own: Blocks of these stretches, of the samples to predict.
-        unknowns: The unknowns of the robot.
-        base: Base parameters of the columns of the blocks.
-    """
-    if len(own) < _LEAST_STRETCHES:
-        return []
-    evaluated, tried = Ridge.of_blocks(own, unknowns, base), []
-    for way, blocks in stretches.items():
-        if len(blocks) == len(own):
-            kept, _ = evident_columns(blocks, unknowns, base)
-            rest = Ridge.of_blocks(blocks, unknowns, base).held_out(kept, evaluated).sum(axis=0)
-            tried.append((float(np.sqrt(rest.mean())), way))
-    return tried
 
 
 def _with_short_memory(

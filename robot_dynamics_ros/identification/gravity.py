@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from robot_dynamics_ros.estimation.accumulate import ResidualSums
 from robot_dynamics_ros.estimation.effort_model import EffortModel, Instants
 from robot_dynamics_ros.estimation.regressor import PER_BODY, gravity_regressor
 from robot_dynamics_ros.identification.evidence import Ridge
@@ -162,11 +163,9 @@ def estimate_gravity(
 def _unexplained(motion: Instants, tree: Robot) -> float:
     """Return the sum of the squared shares of the efforts that a robot does not explain."""
     found = EffortModel(tree).evaluate(motion)
-    left, size = (
-        np.square(np.where(found.determined, x, 0.0)).sum(axis=0)
-        for x in (found.residual, motion.effort)
-    )
-    return float((left / np.where(size > 0.0, size, np.inf)).sum())
+    sums = ResidualSums.of(motion.time, motion.effort, found.unexplained, found.determined)
+    size = sums.effort.squares
+    return float((sums.residual.squares / np.where(size > 0.0, size, np.inf)).sum())
 
 
 def _around(motion: Instants, tree: Robot, values: Array) -> Ridge:

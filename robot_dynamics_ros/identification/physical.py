@@ -119,17 +119,16 @@ def physical_parameters(
     Raises:
         ModelError: A nominal body without its fixed parts has no mass, or no extent.
     """
-    links = unknowns.links
-    near = unknowns.nominal[:links] if near is None else near
-    changing = range(unknowns.tree.bodies) if only is None else (only,)
-    known = np.zeros(len(unknowns))
-    known[:links] = near
-    for i, (_, fixed) in enumerate(body_links(unknowns.tree)):
-        if i in changing:
-            known[PER_BODY * i : PER_BODY * (i + 1)] = fixed
-    roots = {i: _root(unknowns.tree.link_names[i], i, near - known[:links]) for i in changing}
+    known, tree = unknowns.nominal.copy(), unknowns.tree
+    if near is not None:
+        known[: unknowns.links] = near
+    inertias, roots = known[: unknowns.links].reshape(-1, PER_BODY), dict[int, Array]()
+    for i, (_, fixed) in enumerate(body_links(tree)):
+        if only in (None, i):
+            roots[i] = _root(tree.link_names[i], inertias[i] - fixed)
+            inertias[i] = fixed
     free, held = joint_terms(estimate, unknowns, rotors)
-    known[held] = unknowns.nominal[held]
+    known[free] = 0.0
     size = _sizes(estimate, unknowns, free)
     T = _to_parameters(len(unknowns), roots, free, size)
     W, effort = data_rows(estimate)
@@ -157,13 +156,13 @@ def data_rows(estimate: Estimate) -> tuple[Array, Array]:
     return R / excess, effort / excess
 
 
-def _root(name: str, i: int, inertias: Array) -> Array:
-    """Return the Cholesky factor of the pseudo-inertia of the unknown part of body i.
+def _root(name: str, inertias: Array) -> Array:
+    """Return the Cholesky factor of the pseudo-inertia of the unknown part of a body.
 
     A body that cannot exist, as in a third of the published descriptions, counts as the nearest
     one of this mass, centre of mass and principal axes that can.
     """
-    P = pseudo_inertia_of(inertias[PER_BODY * i : PER_BODY * (i + 1)])
+    P = pseudo_inertia_of(inertias)
     with np.errstate(all='ignore'):
         covariance = P[:3, :3] - np.outer(P[:3, 3], P[:3, 3]) / P[3, 3]
     spread, axes = np.linalg.eigh(np.nan_to_num(covariance))
@@ -212,14 +211,13 @@ def _sizes(estimate: Estimate, unknowns: Unknowns, free: Array) -> Array:
 
 def _to_parameters(count: int, roots: Mapping[int, Array], free: Array, size: Array) -> Array:
     """Return the matrix from the coordinates of ``Divergence`` to parameters."""
-    links = PER_BODY * len(roots)
-    T = np.zeros((count, links + len(free)))
-    for column, (i, L) in enumerate(roots.items()):
-        rows = slice(PER_BODY * i, PER_BODY * (i + 1))
-        for k, unit in enumerate(symmetric_units()):
-            T[rows, PER_BODY * column + k] = parameters_of(L @ unit @ L.T)
-    T[free, links + np.arange(len(free))] = size
-    return T
+    columns = []
+    for i, L in roots.items():
+        own = np.zeros((count, PER_BODY))
+        moved = [parameters_of(P) for P in L @ symmetric_units() @ L.T]
+        own[PER_BODY * i : PER_BODY * (i + 1)] = np.transpose(moved)
+        columns.append(own)
+    return np.hstack([*columns, np.eye(count)[:, free] * size])
 
 
 def _follow(A: Array, y: Array, distance: Divergence, x: Array) -> tuple[Array, int]:

@@ -127,10 +127,8 @@ def _shared(fits: Mapping[int, PhysicalParameters], unknowns: Unknowns) -> Singl
 
 def _explains(estimate: Estimate, unknowns: Unknowns, rotors: bool, body: int | None) -> bool:
     """Return whether joint terms and one body, physical or not, explain the data."""
-    free = np.zeros((len(unknowns), 0 if body is None else PER_BODY))
-    if body is not None:
-        free[PER_BODY * body : PER_BODY * (body + 1)] = np.eye(PER_BODY)
-    return _change(estimate, unknowns, rotors, free) is not None
+    free = np.eye(PER_BODY) if body is not None else np.zeros((PER_BODY, 0))
+    return _change(estimate, unknowns, rotors, body or 0, free) is not None
 
 
 def _heavier(
@@ -145,15 +143,12 @@ def _heavier(
     Returns:
         The change of its inertial parameters, shape (10,), and the deviation of its mass, kg.
     """
-    at = slice(PER_BODY * body, PER_BODY * (body + 1))
-    nominal = unknowns.nominal[at]
+    nominal = unknowns.nominal[PER_BODY * body : PER_BODY * (body + 1)]
     centre = nominal[1:4] / nominal[0]
     point = np.array([1.0, *centre, *point_mass_inertia(1.0, centre)[TENSOR_ELEMENTS]])
     tried = []
     for of_body in (nominal / nominal[0], point):
-        free = np.zeros((len(unknowns), 1))
-        free[at, 0] = of_body
-        found = _change(estimate, unknowns, rotors, free)
+        found = _change(estimate, unknowns, rotors, body, of_body[:, np.newaxis])
         if found is not None and nominal[0] + found[0][0] > 0.0:
             (mass,), (deviation,), distance = found
             tried.append((distance, mass, deviation, mass * of_body))
@@ -167,9 +162,9 @@ def _heavier(
 
 
 def _change(
-    estimate: Estimate, unknowns: Unknowns, rotors: bool, free: Array
+    estimate: Estimate, unknowns: Unknowns, rotors: bool, body: int, free: Array
 ) -> tuple[Array, Array, float] | None:
-    """Return the change along columns (p, k) that explains the data beside joint terms.
+    """Return the change of a body along columns (10, k) that explains the data, with joint terms.
 
     Returns:
         The change and its standard deviations, shape (k,) each, and the squared distance that it
@@ -179,7 +174,8 @@ def _change(
     X, drives = W @ estimate.base.B, joint_terms(estimate, unknowns, rotors)[0]
     fixed = unknowns.nominal.copy()
     fixed[drives] = 0.0
-    columns = np.column_stack([X @ free, X[:, drives]])
+    own = X[:, PER_BODY * body : PER_BODY * (body + 1)]
+    columns = np.column_stack([own @ free, X[:, drives]])
     size = np.linalg.norm(columns, axis=0)
     size[size == 0.0] = 1.0
     scaled, wanted = columns / size, y - X @ fixed
