@@ -11,9 +11,9 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from robot_dynamics_ros.description.urdf import TENSOR, Inertial, parse_urdf, parse_xml
+from robot_dynamics_ros.description.urdf import TENSOR, Inertial, parse_xml
 from robot_dynamics_ros.errors import ModelError
-from robot_dynamics_ros.geometry.robot_shapes import collision_shapes
+from robot_dynamics_ros.geometry.robot_shapes import collision_shapes, link_elements
 from robot_dynamics_ros.geometry.triangles import Triangles
 from robot_dynamics_ros.spatial.inertia import TENSOR_ELEMENTS
 from robot_dynamics_ros.spatial.scalar import Array
@@ -39,12 +39,10 @@ def estimate_inertias(
         DescriptionError: The text is not a URDF.
     """
     root, moments = parse_xml(xml), dict[str, Array]()
-    links = {link.name: link for link in parse_urdf(xml, lambda fault: None).links}
-    elements = {element.get('name', ''): element for element in reversed(root.findall('link'))}
     lacking = {
-        name: element
-        for name, element in elements.items()
-        if _lacks_moments(links[name].inertial, element)
+        link.name: (link.inertial, element)
+        for link, element in link_elements(root, xml)
+        if _lacks_moments(link.inertial, element)
     }
     shapes = collision_shapes(xml, once=True)
     for shape in shapes.shapes:
@@ -57,11 +55,11 @@ def estimate_inertias(
         unread = [f'link {x!r}: {why}' for x, why in shapes.unread.items() if x in lacking]
         missing = '; '.join(['give its meshes', *unread[:1]])
         raise ModelError('the inertias', f'cannot be estimated: {problem}', missing)
-    added = [name for name in moments if lacking[name].find('inertial') is None]
+    added = [name for name in moments if lacking[name][0] is None]
     volume = sum(float(moments[name][3, 3]) for name in added)
     density = density or mass / (volume or 1.0)
     for name, P in moments.items():
-        given, element = links[name].inertial, lacking[name]
+        given, element = lacking[name]
         P = P * (density if given is None else given.mass / P[3, 3])
         com = P[:3, 3] / P[3, 3]
         about = P[:3, :3] - P[3, 3] * np.outer(com, com)
@@ -85,28 +83,31 @@ def _lacks_moments(inertial: Inertial | None, link: ElementTree.Element) -> bool
 
 def second_moments(surface: Triangles) -> Array:
     """Return the integral of x x^T over a solid, x = (position, 1), shape (4, 4), m^3 to m^5."""
-    corners = surface.vertices[surface.faces]
+    centre = surface.vertices.mean(axis=0)
+    points, faces = surface.vertices - centre, surface.faces
     first, second = surface.corners[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2).T
-    count = len(surface.vertices)
+    count = len(points)
     there, back = np.sort(first * count + second), np.sort(second * count + first)
-    if not np.array_equal(there, back):  # an edge without its opposite: not closed
+    closed = np.array_equal(there, back)  # no edge without its opposite
+    if not closed:
         from scipy.spatial import ConvexHull, QhullError  # here: loading scipy takes long
 
         try:
-            hull = ConvexHull(surface.vertices)
+            faces = ConvexHull(points).simplices
         except QhullError:  # a flat surface
             return np.zeros((4, 4))
-        corners = surface.vertices[hull.simplices]
-        normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
-        outwards = np.sum(normals * hull.equations[:, :3], axis=1) > 0.0
-        corners = np.where(outwards[:, None, None], corners, corners[:, ::-1])
+    corners = points[faces]
     six = np.linalg.det(corners)
+    six = six if closed else np.abs(six)  # about a point inside
     total = corners.sum(axis=1, keepdims=True)
     points = np.concatenate([corners, total], axis=1)
     P = np.zeros((4, 4))
     P[:3, :3] = np.einsum('k,kci,kcj->ij', six, points, points) / 120.0
     P[:3, 3] = P[3, :3] = six @ total[:, 0] / 24.0
     P[3, 3] = six.sum() / 6.0
+    shift = np.eye(4)
+    shift[:3, 3] = centre
+    P = shift @ P @ shift.T
     return P if P[3, 3] > 0.0 else -P
 
 

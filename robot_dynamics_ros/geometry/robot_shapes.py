@@ -82,7 +82,7 @@ def robot_shapes(xml: str, max_faces: int = MAX_FACES) -> RobotShapes:
     shapes: list[LinkShape] = []
     root = parse_xml(xml)
     materials = {x.get('name', ''): colour for x in root.iter('material') if (colour := _rgba(x))}
-    for link, element in _link_elements(xml):
+    for link, element in link_elements(root, xml):
         parts: list[Triangles] = []
         for kind in ('visual', 'collision'):
             faults = list[str]()
@@ -120,7 +120,7 @@ def collision_shapes(xml: str, *, once: bool = False) -> CollisionShapes:
         DescriptionError: The text is not a URDF.
     """
     shapes, unread = list[LinkShape](), dict[str, str]()
-    for link, elements in _link_elements(xml):
+    for link, elements in link_elements(parse_xml(xml), xml):
         own = list[Triangles]()
         for kind in ('collision', 'visual'):
             faults = list[str]()
@@ -139,9 +139,9 @@ def collision_shapes(xml: str, *, once: bool = False) -> CollisionShapes:
     return CollisionShapes(tuple(shapes), unread)
 
 
-def _link_elements(xml: str) -> Iterator[tuple[Link, Element]]:
-    """Yield every link with its element; the first one of several with the same name."""
-    elements = {x.get('name', ''): x for x in reversed(parse_xml(xml).findall('link'))}
+def link_elements(root: Element, xml: str) -> Iterator[tuple[Link, Element]]:
+    """Yield every link with its element in the root; the first of several with the same name."""
+    elements = {x.get('name', ''): x for x in reversed(root.findall('link'))}
     for link in parse_urdf(xml, lambda fault: None).links:
         yield link, elements[link.name]
 
