@@ -2,18 +2,15 @@
 """How many small faults, made by seed in each room of the package, the tests find.
 
 For every mutant, the tests that execute it run in a copy of the source tree, fastest first, until
-one fails or 60 s of processor time are used. What is known is kept in ``.cache/mutants``: an
-interrupted run continues. ``mutants.json`` contains earlier rates, the rooms that a new room came
-from, and the mutants that change nothing, with the reason.
+one fails or 60 s of processor time are used. ``mutants.json`` contains earlier rates, the rooms
+that a new room came from, and the mutants that change nothing, with the reason.
 """
 
 import argparse
-import hashlib
 import json
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -41,65 +38,28 @@ def rooms(root: Path) -> dict[str, list[str]]:
     return dict(sorted(found.items()))
 
 
-def digests(root: Path, folder: str, mutants: list[Mutant]) -> dict[str, str]:
-    """Return the test files of a folder, each with a digest of what its executions depend on."""
-    names = source_files(root)
-    tests = {name for name in names if Path(name).match('test_*.py')}
-    common, found = hashlib.sha256(repr(mutants).encode()), {}
-    for name in names:
-        if name not in tests and Path(name).suffix not in ('.md', '.rst', '.json'):
-            common.update(name.encode() + (root / name).read_bytes())
-    for name in sorted(tests):
-        if f'{name}/'.startswith(f'{folder.rstrip("/")}/'):
-            digest = common.copy()
-            digest.update((root / name).read_bytes())
-            found[name] = digest.hexdigest()
-    return found
-
-
-def kept(path: Path, digest: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Return a content from a file, made and stored if the file is missing or of other sources."""
-    content = json.loads(path.read_text('utf-8')) if path.is_file() else {}
-    if content.get('digest') != digest:
-        content = make() | {'digest': digest}
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(content, indent=1), 'utf-8')
-    return content
-
-
 def begin(root: Path, folder: str) -> None:
     """Make the tree of this process."""
     global _tree
     _tree = Tree(root, Path(folder) / str(os.getpid()))
 
 
-def execution(file: str, digest: str, mutants: list[Mutant], folder: Path) -> dict[str, Any]:
+def execution(file: str, mutants: list[Mutant]) -> dict[str, Any]:
     """Return which tests of a file execute the mutants."""
-    path = folder / 'executed' / f'{file.replace("/", "-")}.json'
-    return kept(path, digest, lambda: execute(_tree, file, mutants))
+    return execute(_tree, file, mutants)
 
 
-def result(k: int, files: dict[str, str], mutants: list[Mutant], folder: Path) -> dict[str, Any]:
-    """Return mutant k and the verdict on it."""
-
-    def make() -> dict[str, Any]:
-        found = [execution(*item, mutants, folder) for item in files.items()]
-        return mutants[k]._asdict() | judge(mutants[k], str(k), found)
-
-    key = hashlib.sha256(repr((mutants[k], sorted(files.items()))).encode()).hexdigest()
-    return kept(folder / 'results' / f'{key[:16]}.json', key, make)
-
-
-def judge(mutant: Mutant, k: str, executions: list[dict[str, Any]]) -> dict[str, Any]:
+def judge(k: int, mutants: list[Mutant], executions: list[dict[str, Any]]) -> dict[str, Any]:
     """Run the tests that execute mutant k, then those beside them, until one fails.
 
     The latter share fixtures and caches with the former.
     """
-    seconds, beside = {}, {}
+    seconds, beside, mutant = {}, {}, mutants[k]
     for found in executions:
+        executing = found['executed'].get(str(k))
         for test, spent in found['tests'].items():
-            if k in found['executed'] and spent:
-                seconds[test], beside[test] = spent, test not in found['executed'][k]
+            if executing is not None and spent:
+                seconds[test], beside[test] = spent, test not in executing
     left = sorted(seconds, key=lambda test: (beside[test], seconds[test][0]))
     verdict, killer, used, count = 'survived' if left else 'not executed', '', 0.0, 0
     source = (_tree.path / mutant.file).read_bytes()
@@ -115,7 +75,7 @@ def judge(mutant: Mutant, k: str, executions: list[dict[str, Any]]) -> dict[str,
                     left = [test for test in batch if test not in run.tests] + left
                 else:
                     verdict, killer = 'killed', run.failure
-    return {'verdict': verdict, 'test': killer, 'tests': count, 'cpu_s': round(used, 1)}
+    return mutant._asdict() | {'verdict': verdict, 'test': killer, 'cpu_s': round(used, 1)}
 
 
 def _batch(left: list[str], count: int) -> tuple[list[str], list[str]]:
@@ -164,24 +124,27 @@ def main() -> int:
     root, modules = args.root.resolve(), rooms(args.root)
     if unknown := set(args.rooms) - set(modules):
         parser.error(f'no room {", ".join(unknown)}; known: {", ".join(modules)}')
-    known, mutants, places = json.loads(_KNOWN.read_text('utf-8')), [], []
+    known, places, mutants = json.loads(_KNOWN.read_text('utf-8')), [], []
     for room in args.rooms or modules:
         count = args.mutants or known['rooms'].get(room, {}).get('mutants', 12)
         mutants += choose(root, modules[room], count, f'{args.seed} {room}')
         places += [room] * (len(mutants) - len(places))
-    files, verdicts = digests(root, args.tests, mutants), {room: Counter() for room in places}
-    given = {'mutants': mutants, 'folder': root / '.cache' / 'mutants'}
-    given['folder'].mkdir(parents=True, exist_ok=True)
+    tests = [x for x in source_files(root) if Path(x).match('test_*.py')]
+    files = [x for x in tests if f'{x}/'.startswith(f'{args.tests.rstrip("/")}/')]
+    executions, verdicts = [], {room: Counter() for room in places}
+    (root / '.cache').mkdir(exist_ok=True)
     with (
-        tempfile.TemporaryDirectory(dir=given['folder']) as trees,
+        tempfile.TemporaryDirectory(dir=root / '.cache') as trees,
         ProcessPoolExecutor(args.jobs, initializer=begin, initargs=(root, trees)) as pool,
     ):
-        executions = pool.map(partial(execution, **given), files, files.values())
-        for k, (file, found) in enumerate(zip(files, executions, strict=True), 1):
+        executed = pool.map(partial(execution, mutants=mutants), files)
+        for file, found in zip(files, executed, strict=True):
+            executions.append(found)
             failed = list(found['tests'].values()).count(None)
             counted = f'{len(found["tests"])} tests, {failed} do not pass'
-            print(f'{k}/{len(files)} {file}: {counted}', flush=True)
-        results = pool.map(partial(result, files=files, **given), range(len(mutants)))
+            print(f'{len(executions)}/{len(files)} {file}: {counted}', flush=True)
+        judged = partial(judge, mutants=mutants, executions=executions)
+        results = pool.map(judged, range(len(mutants)))
         for k, (room, found) in enumerate(zip(places, results, strict=True), 1):
             verdict = found['verdict']
             if verdict != 'killed' and text(found) in known['equivalent']:
