@@ -74,9 +74,15 @@ class Tab:
     def __exit__(self, *_: object) -> None:
         self._context.close()
 
-    def close(self) -> None:
-        """Close the page as a user does."""
-        self.page.close()
+    def button(self, name: str) -> Any:
+        """Return the button of a name."""
+        return self.page.get_by_role('button', name=name, exact=True)
+
+    def enter(self, name: str, text: str) -> None:
+        """Enter a text in the field of an action of the viewer."""
+        field = self.page.locator(f'input[data-act="{name}"]')
+        field.fill(text)
+        field.press('Enter')
 
     @property
     def text(self) -> str:

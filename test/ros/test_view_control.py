@@ -57,29 +57,24 @@ def test_a_field_changes_the_node_and_a_refusal_says_why(processes, peer, browse
         tab.reads('active: computed_torque')
         tab.reads('acts: 10')
 
-        def enter(name: str, text: str) -> None:
-            field = tab.page.locator(f'input[data-act="arm/{name}"]')
-            field.fill(text)
-            field.press('Enter')
-
         def until(node: str, name: str, value: object) -> None:
             tab.until(lambda: list(peer.get(node, name)) == value, f'{name} = {value}')
 
-        enter('controller/natural_frequency', '10.5')
+        tab.enter('arm/controller/natural_frequency', '10.5')
         tab.reads('acts: 10.5')
         until('controller', 'natural_frequency', [10.5])
         first = peer.get('controller', 'damping_ratio')[0]
         each = [first, 1.5 * first, first, first]
-        enter('controller/damping_ratio', ' '.join(f'{x:g}' for x in each))
+        tab.enter('arm/controller/damping_ratio', ' '.join(f'{x:g}' for x in each))
         until('controller', 'damping_ratio', each)
-        enter('controller/damping_ratio', f'{first:g} 0 1 1')
-        tab.page.get_by_role('button', name='apply').click()
+        tab.enter('arm/controller/damping_ratio', f'{first:g} 0 1 1')
+        tab.button('apply').click()
         tab.reads("with damping_ratio 0 joint 'joint2' is unstable")
         assert list(peer.get('controller', 'damping_ratio')) == each
         tab.page.get_by_text('simulator', exact=True).first.click()
-        enter('simulator/mass_factor', '1.2')
+        tab.enter('arm/simulator/mass_factor', '1.2')
         until('simulator', 'mass_factor', [1.2])
-        switch = tab.page.get_by_role('button', name='activate', exact=True)
+        switch = tab.button('activate')
         tab.until(switch.is_enabled, 'a button of a living controller')
         next(node for node in processes.nodes if node.node == 'controller').kill()
         tab.reads('no diagnostics from controller for')
@@ -99,7 +94,7 @@ def test_stop_deactivates_within_a_fifth_of_a_second(processes, peer, browser):
         peer.spin_until(lambda: states and commands, 10.0, 'states and references')
         while not waited or (min(waited) > 0.2 and len(waited) < 12):
             waited.append(stopping_time(tab, peer, states, commands))
-            tab.page.get_by_role('button', name='activate', exact=True).click()
+            tab.button('activate').click()
             peer.spin_until(lambda: state(peer) == 'active', 60.0, 'activation')
             tab.reads('active: computed_torque', lambda: peer.spin_for(0.05))
     assert min(waited) <= 0.2, waited
@@ -107,7 +102,7 @@ def test_stop_deactivates_within_a_fifth_of_a_second(processes, peer, browser):
 
 def stopping_time(tab: Tab, peer, states: list[JointState], commands: list[JointState]) -> float:
     """Press STOP; return the simulated time until the last command, s."""
-    button = tab.page.get_by_role('button', name='STOP')
+    button = tab.button('STOP')
     before = newest(peer, states)
     # The browser says when it clicked: it may have been busy with a picture.
     clicked = button.evaluate('element => {element.click(); return Date.now() / 1000}')

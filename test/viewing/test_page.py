@@ -115,7 +115,7 @@ def test_the_tool_is_seen_where_the_joint_positions_put_it_and_views_look_at_it(
             ('top', centre, (0, 0, 1)),
             ('tool', tip, ()),
         ):
-            tab.page.get_by_role('button', name=view, exact=True).click()
+            tab.button(view).click()
             tab.until(lambda at=at, back=back: looks(at, back), f'the camera: {view}')
             assert not back or np.linalg.norm(client.camera.position - at) > 2.0 * radius
         assert tab.errors == []
@@ -206,7 +206,7 @@ def test_what_cannot_be_shown_is_said_and_what_a_description_says_is_text(page, 
         assert tab.page.title() not in ('1', '2')
         assert tab.errors == []
         assert gone == []
-        tab.close()
+        tab.page.close()
     deadline = time.monotonic() + 60.0
     while not gone and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -311,7 +311,7 @@ def test_stop_and_hold_are_on_the_screen_at_every_size_and_scroll_position(page,
             tab.page.mouse.move(width - 100, height / 2.0)
             tab.page.mouse.wheel(0, 5000)
             for label in ('STOP', 'hold'):
-                button = tab.page.get_by_role('button', name=label)
+                button = tab.button(label)
                 box = button.bounding_box()
                 assert 0.0 <= box['x'] <= width - box['width'], (width, height)
                 assert 0.0 <= box['y'] <= height - box['height'], (width, height)
@@ -321,7 +321,7 @@ def test_stop_and_hold_are_on_the_screen_at_every_size_and_scroll_position(page,
             )
             pressed.clear()
         page.close()
-        tab.page.get_by_role('button', name='STOP').click()
+        tab.button('STOP').click()
         tab.reads('the viewer does not answer')
 
 
@@ -361,7 +361,7 @@ def test_curves_and_events_are_chosen_and_the_arm_keeps_half_of_a_small_screen(p
 
         tab.until(lambda: listed() == ['event218', 'event215', 'event212'], 'those')
         with tab.page.expect_download() as download:
-            tab.page.get_by_role('button', name='save as CSV').click()
+            tab.button('save as CSV').click()
         rows = list(csv.reader(download.value.path().read_text('utf-8').splitlines()))
         assert rows[0] == ['clock', 'time', 'severity', 'text']
         assert [row[2:] for row in rows[1:3]] == [['ok', 'event0'], ['warning', 'event1']]
@@ -411,8 +411,7 @@ def test_a_number_is_sent_when_it_is_entered_and_only_if_it_is_one(page, browser
         field = tab.page.locator('input[data-act="gain"]')
         field.wait_for()
         tab.reads('acts: 10')
-        field.fill('0,5')
-        field.press('Enter')
+        tab.enter('gain', '0,5')
         tab.reads("'0,5' is not a number")
         assert field.input_value() == '0,5'
         field.fill('')
@@ -423,23 +422,21 @@ def test_a_number_is_sent_when_it_is_entered_and_only_if_it_is_one(page, browser
         assert sent == [12.5]
         replies.pop()(False, 'too much')
         tab.reads('refused: too much')
-        field.fill('11')  # the next one after a refusal
-        field.press('Enter')
+        tab.enter('gain', '11')  # the next one after a refusal
         tab.until(lambda: sent == [12.5, 11.0], 'a second value')
         replies.pop()(True, '')
         tab.reads('acts: 11')
-        field.fill('25')
-        field.press('Enter')
+        tab.enter('gain', '25')
         tab.reads('25: far from 11')
         assert sent == [12.5, 11.0]
-        tab.page.get_by_role('button', name='apply').click()
+        tab.button('apply').click()
         tab.until(lambda: sent[2:] == [25.0], 'the confirmed value')
         replies.pop()(True, '')
         button.reply(True, 'sent a motion of 8.3 s')
         tab.reads('sent a motion')
         notes = [note.bounding_box() for note in tab.page.locator('[data-note]').all()]
         assert all(note['width'] > 80.0 for note in notes), 'room for a dozen letters'
-        tab.page.get_by_role('button', name='undo: 11').click()
+        tab.button('undo: 11').click()
         tab.until(lambda: sent[3:] == [11.0], 'the value before')
         assert tab.errors == []
 
