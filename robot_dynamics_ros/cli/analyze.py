@@ -168,17 +168,14 @@ def _print_many(results: Sequence[BagResult], output: Path) -> None:
             print_findings(wrong)
         print_thresholds(result.verdicts, f'{result.bag}: ')
     with atomic_folder(output) as work:
-        write_json(work / 'summary.json', {'bags': [_summary(result) for result in results]})
+        bags = [{'bag': x.bag, 'error': x.error} if x.error else x.as_dict() for x in results]
+        write_json(work / 'summary.json', {'bags': bags})
         _write_summary(work / 'summary.csv', rows)
     bad = sum(bool(result.error) for result in results)
     say(f'{len(results) - bad} of {len(results)} analyzed; results: {output}')
     if bad:
         why = next(result.error for result in results if result.error)
         print(f'error: {bad} of {len(results)} bags: {why}', file=sys.stderr)
-
-
-def _summary(result: BagResult) -> dict[str, object]:
-    return {'bag': result.bag, 'error': result.error} if result.error else result.as_dict()
 
 
 def _summary_row(result: BagResult) -> dict[str, Any]:

@@ -131,24 +131,24 @@ class SceneProcesses:
             PeerTimeoutError: It did not exit in time.
         """
         end = time.monotonic() + seconds
+        self._done.add(name)
         while self._processes[name].poll() is None:
-            self.check(except_for=name)
+            self.check()
             if time.monotonic() > end:
                 raise PeerTimeoutError(name, 'end of the run', seconds)
             tell()
             time.sleep(0.05)
         tell()
         self._refuse_failure(name)
-        self._done.add(name)
 
-    def check(self, except_for: str = '') -> None:
+    def check(self) -> None:
         """Raise an error if a process has exited unexpectedly.
 
         Raises:
             SceneError: A process exited; includes its last output.
         """
         for name, process in self._processes.items():
-            if name not in (*self._done, except_for) and process.poll() is not None:
+            if name not in self._done and process.poll() is not None:
                 self._refuse_failure(name)
                 raise SceneError(f'node {name}', 'ended too early', self._last_words(name))
 
@@ -156,18 +156,12 @@ class SceneProcesses:
         """End processes with SIGINT, in the given order.
 
         Raises:
-            SceneError: A process failed or did not exit.
+            SceneError: A process failed.
+            PeerTimeoutError: It did not exit.
         """
         for name in order:
-            process = self._processes[name]
-            process.send_signal(signal.SIGINT)
-            try:
-                process.wait(_END_SECONDS)
-            except subprocess.TimeoutExpired:
-                raise SceneError(
-                    f'node {name}', 'did not end on SIGINT', self._last_words(name)
-                ) from None
-            self._refuse_failure(name)
+            self._processes[name].send_signal(signal.SIGINT)
+            self.wait_for_end(name, _END_SECONDS)
 
     def _refuse_failure(self, name: str) -> None:
         code = self._processes[name].returncode

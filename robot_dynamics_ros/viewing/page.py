@@ -89,8 +89,8 @@ class ArmView:
             self.scene.show_frames(self._page.frames.value)
         self.panel.list_joints(tree.joints)
         more = len(remarks) - _MAX_REMARKS
-        shown = [*remarks[:_MAX_REMARKS], *([f'and {more} more'] if more > 0 else [])]
-        self.set_message('\n'.join(shown))
+        said = [*remarks[:_MAX_REMARKS], *[f'and {more} more'] * (more > 0)]
+        self.set_message('\n'.join(said))
         self._in_view = False
 
     @property

@@ -72,7 +72,6 @@ class PageServer:
             raise ConfigurationError('port', f'is {port}', 'give one from 0 to 65535')
         self.host, self.actions = host, dict[str, Callable[[int, str], str]]()
         self.token = secrets.token_urlsafe(16) if guarded or host not in LOOPBACK else ''
-        self._page = b''
         _check_free(host, port)
         logger = logging.getLogger('websockets.server')
         logger.setLevel(logging.ERROR)
@@ -172,13 +171,11 @@ class PageServer:
 
     def _add_script(self, response: Any) -> None:
         """Add the script to viser's page."""
-        if not self._page:
-            packed = response.headers.get('Content-Encoding') == 'gzip'
-            page = gzip.decompress(response.body) if packed else response.body
-            buttons = ' '.join(name for name in _BUTTONS if name in self.actions)
-            self._page = page.replace(b'</head>', _TAG.format(buttons).encode(), 1)
-        response.body = self._page
-        for name, value in {'Encoding': 'identity', 'Length': str(len(self._page))}.items():
+        packed = response.headers.get('Content-Encoding') == 'gzip'
+        page = gzip.decompress(response.body) if packed else response.body
+        buttons = ' '.join(name for name in _BUTTONS if name in self.actions)
+        response.body = page.replace(b'</head>', _TAG.format(buttons).encode(), 1)
+        for name, value in {'Encoding': 'identity', 'Length': str(len(response.body))}.items():
             del response.headers[f'Content-{name}']
             response.headers[f'Content-{name}'] = value
 
