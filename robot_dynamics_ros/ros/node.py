@@ -324,10 +324,10 @@ def set_own(node: Any, values: Mapping[str, Any]) -> None:
     """Set parameters of a node from within.
 
     Raises:
-        ConfigurationError: One is rejected; none has changed.
+        ConfigurationError, ParameterError: One is rejected; none has changed.
     """
     given = [GivenParameter(name, value=value) for name, value in values.items()]
-    result = node.set_parameters_atomically(given)
+    result = node.set_parameters_atomically(_typed(node, given))
     if not result.successful:
         raise ConfigurationError(', '.join(values), result.reason, 'nothing has changed')
 

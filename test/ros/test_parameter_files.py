@@ -7,10 +7,10 @@ import tables
 import yaml
 from rclpy.parameter import Parameter as Given
 
-from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.errors import ConfigurationError, ParameterError
 from robot_dynamics_ros.parameters import Parameter
 from robot_dynamics_ros.ros.executables import parameter_sections, sections_of
-from robot_dynamics_ros.ros.node import declare, declare_new, values
+from robot_dynamics_ros.ros.node import declare, declare_new, set_own, values
 
 NUMBERS = (
     Parameter('laps', 1.0, 'One.', 0.001, 1e6),
@@ -38,6 +38,8 @@ def test_whole_numbers_are_numbers_at_the_start_and_later(peer, name, given, tak
     declare(later, NUMBERS[:1])
     declare_new(later, NUMBERS[1:], 'any.')
     assert later.set_parameters_atomically([Given(name, value=given)]).successful
+    with pytest.raises(ParameterError, match='from 0.001'):  # not an error of rclpy
+        set_own(later, {'laps': 0.0})
     for node in (at_start, later):
         assert repr(values(node, NUMBERS)[name]) == repr(taken)  # 3 == 3.0
         assert node.get_parameter(name).type_ == Given(name, value=taken).type_
