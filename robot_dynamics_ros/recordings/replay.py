@@ -122,9 +122,9 @@ class ReplaySource:
         self.run = self._read(bag, choice, merged['driver_profile'])
         if not stored:
             period = self.run.period
-            usual = {'period': period or DEFAULTS['period']}
-            usual['state_timeout_s'] = max(0.5, 20.0 * period)
-            self.parameters |= usual | {key: overrides[key] for key in usual.keys() & overrides}
+            timeout = {'state_timeout_s': max(0.5, 20.0 * period)}
+            usual = {'period': period or DEFAULTS['period'], **timeout}
+            self.parameters = {**self.parameters, **usual, **overrides}
         motion = self.run.reference_position
         motion = motion[np.isfinite(motion).all(axis=1)]
         moves = not self.logged and bool((motion != motion[:1]).any())

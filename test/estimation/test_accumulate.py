@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from robot_dynamics_ros.estimation.accumulate import RmsPeak, envelope, quantiles, thinned
+from robot_dynamics_ros.estimation.accumulate import RmsPeak, envelope, thinned
 
 LEVELS = st.sampled_from([-2.0, -1.0, 0.0, 1.0, 2.0, np.nan, np.inf])
 
@@ -32,14 +32,6 @@ def test_without_values_rms_and_time_are_nan_and_a_peak_of_zero_has_a_time():
         figures = RmsPeak.of(np.zeros(len(values)), values).figures('rms', 'peak', 'at')
         assert np.isnan([*figures.values()]).all()
     assert RmsPeak.of(np.array([3.0, 4.0]), np.zeros((2, 1))).peak_time.tolist() == [3.0]
-
-
-def test_quantiles_are_those_of_the_finite_values(rng):
-    values = rng.normal(size=5001)
-    found = quantiles(np.append(values, [np.nan, np.inf]), 2.0, 1, 50, 99)
-    expected = 2.0 * np.quantile(values, [0.01, 0.5, 0.99, 1.0], method='nearest')
-    assert found == dict(zip(('p1', 'p50', 'p99', 'max'), expected, strict=True))
-    assert np.isnan(list(quantiles(np.zeros(0), 1.0, 50).values())).all()
 
 
 @given(

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tables
 from bags import MS, SECOND
-from recorded_arm import NAMES, RecordedArm, arm_xml, write_run
+from recorded_arm import NAMES, arm_xml, write_run
 
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError
 from robot_dynamics_ros.recordings.comparison import align, resample
@@ -175,12 +175,6 @@ def test_errors_and_differences_of_two_runs_are_those_that_were_put_in(command, 
     report = ended.text('report.html')
     assert 'fine against coarse' in report
     assert report.count('<h2>') == 6, 'events and five plots'
-
-
-@pytest.mark.slow
-def test_other_programs_are_told_as_such(command):
-    found = command('compare', run_of(), RecordedArm(3000).messages())
-    assert 'do both runs execute the same program?' in found.out
 
 
 @pytest.mark.slow

@@ -159,18 +159,16 @@ def flat_figures(figures: Mapping[str, Any], joints: Sequence[str]) -> dict[str,
     return dict(_numbers('', figures, joints))
 
 
-def _numbers(path: str, value: Any, joints: Sequence[str]) -> Iterator[tuple[str, float]]:
+def _numbers(path: str, value: Any, names: Sequence[str]) -> Iterator[tuple[str, float]]:
+    """Yield the numbers in a value; names are those of the entries of its lists."""
+    within: Iterable[tuple[Any, Any]] = ()
     if isinstance(value, Mapping):
-        rows = value.get('rows', joints)  # names of the entries of lists that are not of joints
-        for key, inner in value.items():
-            yield from _numbers(f'{path}.{key}' if path else str(key), inner, rows)
+        names, within = value.get('rows', names), value.items()
     elif isinstance(value, (list, tuple)):
-        names: Sequence[object] = range(len(value))
-        if path.endswith(_VECTORS):
-            names = 'xyz'
-        elif len(value) == len(joints) and not any(isinstance(x, Mapping) for x in value):
-            names = joints
-        for name, inner in zip(names, value, strict=True):
-            yield from _numbers(f'{path}.{name}', inner, joints)
+        own = 'xyz' if path.endswith(_VECTORS) else names
+        named = len(value) == len(own) and not any(isinstance(x, Mapping) for x in value)
+        within = zip(own if named else range(len(value)), value, strict=True)
     elif value is None or isinstance(value, (int, float)) and not isinstance(value, bool):
         yield path, math.nan if value is None else float(value)
+    for name, inner in within:
+        yield from _numbers(f'{path}.{name}'.lstrip('.'), inner, names)
