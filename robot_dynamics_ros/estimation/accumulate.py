@@ -175,8 +175,10 @@ def interpolate_columns(time: Array, sample_times: Array, values: Array) -> Arra
 
 
 def quantiles(values: Array, factor: float, *percents: int) -> dict[str, float]:
-    """Return percentiles of the finite values as ``p50``, and ``max``, multiplied by a factor."""
-    values = values[np.isfinite(values)]
+    """Return percentiles of finite values as ``p50``, and ``max``, multiplied by a factor.
+
+    NaN if there are none.
+    """
     names = (*(f'p{percent}' for percent in percents), 'max')
     if not len(values):
         return dict.fromkeys(names, float('nan'))
