@@ -100,12 +100,10 @@ def _sines(time: Any, size: np.ndarray, w: np.ndarray, phase: np.ndarray) -> Exa
     return ExactMotion(time, *(term.sum(axis=1) for term in terms))
 
 
-def periodic_motion(
-    seed: int, n: int, duration: float, step: float, centre=0.0, swing=1.0
-) -> np.ndarray:
+def periodic_motion(seed: int, n: int, duration: float, step: float, swing=1.0) -> np.ndarray:
     """Return positions (N, n) of five harmonics of 0.25 Hz with random amplitudes."""
     rng, t = np.random.default_rng(seed), np.arange(0.0, duration, step)[:, np.newaxis]
-    q = np.zeros((len(t), n)) + centre
+    q = np.zeros((len(t), n))
     for harmonic in range(1, 6):
         angle = 2.0 * np.pi * 0.25 * harmonic * t
         sine, cosine = rng.normal(size=(2, n)) * swing / harmonic

@@ -302,7 +302,6 @@ SAMPLE_STATES = 2000  #: states to inspect
 _MAJORITY = 0.5  # fraction of messages that decides
 _RARE = 0.75  # of the rate of the states, or of other joints: fewer are held, or on lines
 LONGEST_HOLD = 5.0  #: longest hold, in median intervals
-_NO_TIMES = np.zeros((2, 0), dtype=np.int64)
 
 
 class BagLayout(NamedTuple):
@@ -351,7 +350,8 @@ def make_layout(
         RecordingError: The bag has no states, or lacks a requested joint.
     """
     clocks, sizes = dict[tuple[str, ...], list[Array]](), dict[int, tuple[str, ...]]()
-    references, commands = [_NO_TIMES], [_NO_TIMES]
+    none = np.zeros((2, 0), dtype=np.int64)
+    references, commands = [none], [none]
     for topic, (joined, rows) in (
         (topic, x) for topic, _, groups in chain(*first) for x in groups
     ):

@@ -147,27 +147,22 @@ class Listener:
         return [eye.position, centre.look_at] if eye and centre else []
 
 
-def test_a_browser_that_is_heard_late_looks_where_the_others_do(monkeypatch):
-    connected = []
+def test_every_browser_looks_where_the_others_do_unless_it_chose_a_view(monkeypatch):
+    """A present one says between position and target where its camera was: at the same target."""
+    connected, centre = [], np.array([0.0, 1.0, 0.5])
     monkeypatch.setattr(viser.ViserServer, 'on_client_connect', lambda _, f: connected.append(f))
-    page, centre = Page(PageServer(0, 'test')), np.array([0.0, 1.0, 0.5])
+    page = Page(PageServer(0, 'test'))
+    present = Listener(np.array([3.0, 1.0, 0.5]), centre)
     waiting = Listener(page.server.initial_camera.position, np.zeros(3))
     choosing = Listener(np.array([1.0, 2.0, 3.0]), np.zeros(3))
+    monkeypatch.setattr(page.server, 'get_clients', lambda: {0: present})
     page.look_at(centre, 0.4)
     for browser in (waiting, choosing):
         connected[-1](browser)
     page.close()
-    assert_array_equal(waiting.pointed, [page.server.initial_camera.position, centre])
+    for browser in (present, waiting):
+        assert_array_equal(browser.pointed, [page.server.initial_camera.position, centre])
     assert choosing.told == {}
-
-
-def test_what_a_browser_says_late_of_its_camera_changes_nothing_of_a_new_view(page, monkeypatch):
-    """Between position and target comes where the camera was: with the same target as now."""
-    centre = np.array([0.0, 1.0, 0.5])
-    browser = Listener(np.array([3.0, 1.0, 0.5]), centre)
-    monkeypatch.setattr(page.server, 'get_clients', lambda: {0: browser})
-    page.look_at(centre, 0.4)
-    assert_array_equal(browser.pointed, [page.server.initial_camera.position, centre])
 
 
 def test_every_namespace_has_a_name_of_its_own(page):
