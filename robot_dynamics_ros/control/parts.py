@@ -36,7 +36,6 @@ from robot_dynamics_ros.parameters import (
     defaults,
     require_known,
 )
-from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.spatial.validation import require_type
 from robot_dynamics_ros.yaml_reader.parsing import FILES, texts_of
 
@@ -236,34 +235,26 @@ class ControllerParts:
         limits = f'{tree.position_lower[i]:.4g} to {tree.position_upper[i]:.4g}'
         return f'joint {tree.joint_names[i]!r} is at {q[i]:.4g}, its limits are {limits}'
 
-    def unsupported(self) -> str:
-        """Return which joint ``effort_scale`` keeps from bearing gravity; '' if none.
-
-        A joint that needs more than its limit has no drive: a closed loop bears it.
-        """
-        loop, still = self.loop, 0.0 * self.loop.q
-        needed = self._gravity_efforts(
-            loop.load.tree, self.driver.compensation(loop.q, still, still.copy())
-        )
-        needed[needed > loop.tree.effort_limit] = 0.0
-        return self._insufficient(needed, loop.limiter.limits, 'are permitted')
-
-    def overloaded(self, tree: Robot) -> str:
-        """Return which joint with a drive gravity takes beyond its effort limit; '' if none.
+    def overloaded(self, tree: Robot, *, scaled: bool = False) -> str:
+        """Return which joint with a drive gravity takes beyond its limit; '' if none.
 
         Args:
             tree: The robot with a payload.
+            scaled: Whether its limit is what ``effort_scale`` leaves for the command, without what
+                the driver compensates; a joint that needs more than its effort limit has no drive:
+                a closed loop bears it. Otherwise its effort limit.
         """
-        needed = self._gravity_efforts(tree)
-        needed[list(self.loop.law.passive)] = 0.0
-        return self._insufficient(needed, self.loop.tree.effort_limit, 'are its limit')
-
-    def _gravity_efforts(self, tree: Robot, own: Array | float = 0.0) -> Array:
-        """Return the efforts that hold arm and payload, less friction and the driver's own."""
-        gravity = make_formulation('newton_euler', tree).gravity_forces(self.loop.q)
-        return np.abs(gravity - own) - tree.coulomb_friction
-
-    def _insufficient(self, needed: Array, limits: Array, what: str) -> str:
+        loop, limits, what = self.loop, self.tree.effort_limit, 'are its limit'
+        needed = make_formulation('newton_euler', tree).gravity_forces(loop.q)
+        if scaled:
+            still = np.zeros((2, tree.n))
+            needed = needed - self.driver.compensation(loop.q, *still)
+        needed = np.abs(needed) - tree.coulomb_friction
+        if scaled:
+            needed[needed > limits] = 0.0
+            limits, what = loop.limiter.limits, 'are permitted'
+        else:
+            needed[list(loop.law.passive)] = 0.0
         i = int((needed / limits).argmax())
         if needed[i] <= limits[i]:
             return ''

@@ -91,10 +91,23 @@ class Commit:
         session.require(event, self.subject, self.epoch)
 
     def __call__(self) -> str:
-        """Apply the request; see ``ControllerSession.commit``."""
+        """Apply the request; return a sentence that describes it.
+
+        Raises:
+            RobotDynamicsError: The request is rejected, with the reason; nothing has changed.
+            ConfigurationError: An unexpected error; the request may be partly applied.
+        """
         self.check()
         self.called = True
-        return self.session.commit(self.subject, self.event, self.apply, self.content)
+        try:
+            text = self.apply()
+        except RobotDynamicsError:
+            raise
+        except Exception as error:
+            self.session.fail(error)
+            raise ConfigurationError(self.subject, str(error), 'deactivate it') from error
+        self.session.conclude(self.subject, self.event, self.content)
+        return text
 
 
 def _request(

@@ -9,7 +9,7 @@ tolerances, ``requests`` holds the requests that need a preparation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from robot_dynamics_ros.control.force_sensor import MAX_WRENCH
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.modes import SessionEvent, SessionMode
 from robot_dynamics_ros.control.session_modes import SessionModes
-from robot_dynamics_ros.errors import ConfigurationError, ModelError, RobotDynamicsError
+from robot_dynamics_ros.errors import ConfigurationError, ModelError
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.payload import Payload
 from robot_dynamics_ros.model.robot_tree import require_robot
@@ -88,7 +88,10 @@ class ControllerSession(SessionModes):
         for problem, remedy in (
             (moved, 'lock it there, or as JOINT:=measured'),
             (self.misplaced(), 'another unit or zero? declare it in the driver profile'),
-            (self.unsupported(), 'raise effort_scale, or move the arm to another posture'),
+            (
+                self.overloaded(load.tree, scaled=True),
+                'raise effort_scale, or move the arm to another posture',
+            ),
             (self._too_heavy(load.bare, load.tree), _UNITS_OF_PAYLOAD),
         ):
             if problem:
@@ -145,57 +148,31 @@ class ControllerSession(SessionModes):
 
     # Requests -----------------------------------------------------------------------------------
 
-    def commit(
-        self,
-        subject: str,
-        event: SessionEvent,
-        apply: Callable[[], str],
-        content: dict[str, Any] | None = None,
-    ) -> str:
-        """Apply a request between two ticks; return a sentence that describes it.
+    def conclude(self, subject: str, event: SessionEvent, content: dict[str, Any] | None) -> None:
+        """Log a request that was applied between two ticks, and do what follows its event.
 
         Args:
-            subject: Name of the request in error messages.
+            subject: Name of the request.
             event: Event that it is.
-            apply: Applies it and returns the sentence.
             content: Its content in the log; None: it is not logged.
-
-        Raises:
-            RobotDynamicsError: The request is rejected, with the reason; nothing has changed.
-            ConfigurationError: An unexpected error; the request may be partly applied.
         """
-        self.require(event, subject)
-        try:
-            text = apply()
-        except RobotDynamicsError:
-            raise
-        except Exception as error:  # the request may be partly applied
-            self.fail(error)
-            raise ConfigurationError(subject, str(error), 'deactivate it') from error
         if content is not None:
             self.log.add(subject, **content)
         self._handle(event)
-        return text
 
     def hold(self) -> str:
-        """Bring the reference to rest, and hold the arm there; errors as in :meth:`commit`."""
-
-        def apply() -> str:
-            self.goals.preempt('empty trajectory')
-            return f'held: empty trajectory{self.goals.subject}'
-
-        return self.commit('hold', SessionEvent.HOLD, apply, {})
+        """Bring the reference to rest, and hold the arm there; refused as by :meth:`require`."""
+        self.require(SessionEvent.HOLD, 'hold')
+        self.goals.preempt('empty trajectory')
+        self.conclude('hold', SessionEvent.HOLD, {})
+        return f'held: empty trajectory{self.goals.subject}'
 
     def resume(self) -> str:
-        """Resume after a contact, besides an activation; errors as in :meth:`commit`."""
-
-        def apply() -> str:
-            self.remark(
-                'info', 'the reaction has ended', f'held: told to go on{self.goals.subject}'
-            )
-            return 'going on: holding where the arm is'
-
-        return self.commit('resume', SessionEvent.RELEASE, apply, {})
+        """Resume after a contact, besides an activation; refused as by :meth:`require`."""
+        self.require(SessionEvent.RELEASE, 'resume')
+        self.remark('info', 'the reaction has ended', f'held: told to go on{self.goals.subject}')
+        self.conclude('resume', SessionEvent.RELEASE, {})
+        return 'going on: holding where the arm is'
 
     def set_speed(self, factor: float) -> str:
         """Scale the speed of this and later trajectories along the same path.
@@ -321,7 +298,7 @@ class ControllerSession(SessionModes):
         self.configure_parts()
         if self._ignored:
             self.goals.abort(self._ignored)
-        if self.controls and (unsupported := self.unsupported()):
-            self.remark('warning', f'{unsupported}: the arm will sink')
+        if self.controls and (sinks := self.overloaded(self.loop.load.tree, scaled=True)):
+            self.remark('warning', f'{sinks}: the arm will sink')
         if not self.loop.law.needs_enabling:
             self._handle(SessionEvent.ENABLE)

@@ -19,7 +19,6 @@ from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.cli import design_gains
 from robot_dynamics_ros.constraints.error_dynamics import (
     exact_error,
-    roots,
     sampled_radius,
     stabilizing,
 )
@@ -186,19 +185,6 @@ def test_margins_do_not_depend_on_the_version_of_numpy(monkeypatch):
     )
     for found, value in zip(loop_margins(*loop), expected, strict=True):
         assert_array_equal(found, value)
-
-
-@pytest.mark.slow
-def test_margins_along_a_program(program_and_path):
-    program, path = program_and_path
-    found, later = (program_margins(program, path, 0, **late) for late in ({}, {'delay': 2e-3}))
-    # At rest the poles are the designed ones, and (m < n) those of the null-space task.
-    for pole in roots(program.G0, program.G1):
-        assert np.abs(found.poles - pole).min() < 0.01 * abs(pole)
-    assert found.poles[0].real < -2.0
-    assert np.all(found.phase > np.radians(20.0))
-    assert_allclose(later.delay, found.delay - 2e-3, atol=4e-3)
-    assert 0.0 < later.disk < found.disk <= 2.0
 
 
 @tables.rows(
