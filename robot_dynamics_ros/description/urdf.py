@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections.abc import Mapping
 from typing import NamedTuple, TypeVar
 from xml.etree import ElementTree
@@ -148,8 +147,6 @@ T = TypeVar('T', Link, Joint)
 
 #: Maximum nesting depth of elements; descriptions need five levels, plugins some more.
 _MAX_DEPTH = 100
-#: The quoted value of an attribute with a line break or tab.
-_BROKEN = re.compile(r'(?<==)("[^"<\n\t]*[\n\t][^"<]*"|\'[^\'<\n\t]*[\n\t][^\'<]*\')')
 _MAX_NUMBER = 1e50  # in any unit; its powers are still finite
 
 
@@ -198,7 +195,7 @@ def parse_urdf(xml: str, on_fault: FaultHandler = raise_fault) -> RobotDescripti
     Raises:
         DescriptionError: Malformed XML, missing elements or attributes, invalid numbers.
     """
-    root = parse_xml(_BROKEN.sub(_as_references, xml))  # XML makes spaces of line breaks
+    root = parse_xml(xml)
     if root.tag != 'robot':
         raise DescriptionError(WHOLE, f'root element is <{root.tag}>', 'it must be <robot>')
     return _Reader(on_fault).robot(root, xml)
@@ -240,10 +237,6 @@ def parse_xml(xml: str) -> Element:
             WHOLE, f'malformed XML ({error})', 'one <robot> element is expected'
         ) from error
     return builder.close()
-
-
-def _as_references(value: re.Match[str]) -> str:
-    return value[0].replace('\t', '&#9;').replace('\r\n', '\n').replace('\n', '&#10;')
 
 
 class _Reader:

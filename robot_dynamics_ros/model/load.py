@@ -251,16 +251,10 @@ def _tree(
 
 
 def _weighed(tree: Robot, q: Array) -> Robot:
-    """Return a robot whose mass matrix is positive definite at positions in rows, (k, n).
-
-    It has a remark if the matrix is not near the zero position, as of a wrist in gimbal lock.
-    """
+    """Return a robot whose mass matrix is positive definite at positions in rows, (k, n)."""
     if weightless := mass_matrix_fault(tree, q):
         raise weightless
-    at_zero = np.clip(0.0, tree.position_lower, tree.position_upper)
-    if not tree.has_constant_rates or not (fault := mass_matrix_fault(tree, at_zero[np.newaxis])):
-        return tree
-    return replace(tree, remarks=(f'near the zero position: {fault}', *tree.remarks))
+    return tree
 
 
 def _lock_paths(selection: Selection) -> dict[str, tuple[str, ...]]:

@@ -37,8 +37,6 @@ from robot_dynamics_ros.symbolic.straight_line import (
 if TYPE_CHECKING:
     from robot_dynamics_ros.symbolic.machine_code import MachineCode
 
-_CHUNK = 1024  # states per chunk, so that intermediate arrays fit in the processor cache
-
 #: Packages whose sources determine the generated code.
 _SOURCES = ('spatial', 'model', 'dynamics', 'symbolic')
 
@@ -196,12 +194,12 @@ class PythonBackend:
     @errstate(all='ignore')
     def batch(self, expected: Arguments, inputs: list[Array]) -> tuple[Array, ...]:
         """Return new arrays of results for the rows of contiguous float64 arrays."""
-        function, count = functions(self._source, np)[expected.name], len(inputs[0])
-        results = expected.empty(count)
-        for start in range(0, count, _CHUNK):
-            rows = slice(start, start + _CHUNK)
-            columns = (np.ascontiguousarray(array[rows].T) for array in inputs)
-            function(*columns, *(np.moveaxis(result[rows], 0, -1) for result in results))
+        function, results = (
+            functions(self._source, np)[expected.name],
+            expected.empty(len(inputs[0])),
+        )
+        columns = (np.ascontiguousarray(array.T) for array in inputs)
+        function(*columns, *(np.moveaxis(result, 0, -1) for result in results))
         return results
 
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Packages of a description are found where people have them; xacro wherever it stands."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

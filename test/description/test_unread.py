@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is not used of a URDF is remarked, once per cause; URDF 1.1 and 1.2 are read."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

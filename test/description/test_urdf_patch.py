@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """URDF text with new inertias and joint dynamics: everything else is unchanged."""
 
-from __future__ import annotations
-
 import pytest
 
 from robot_dynamics_ros.description.urdf import Inertial, Pose, parse_urdf

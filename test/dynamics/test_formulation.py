@@ -4,8 +4,6 @@
 ``test_identities`` contains what they compute.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -6,8 +6,6 @@ are read-only, so an identity also fails where a formulation writes into what it
 formulation is tested as soon as it is in ``FORMULATIONS``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache, cached_property
 from typing import NamedTuple

@@ -4,8 +4,6 @@
 ``model/test_identified`` tests the file that they come from.
 """
 
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
 

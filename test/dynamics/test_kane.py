@@ -5,8 +5,6 @@
 parallelogram, ``papers/kane`` its link contributions.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The parts of Lagrange's and Hamilton's equations: derivatives of M, separated form, H."""
 
-from __future__ import annotations
-
 from functools import partial
 from itertools import combinations
 

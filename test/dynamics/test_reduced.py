@@ -4,8 +4,6 @@
 ``test_identities`` contains the dynamics of all formulations, ``test_kane`` those of loops.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from oracles import EliminationOracle, relative_error

@@ -5,8 +5,6 @@ Oracle: the loop itself, simulated for a period, with the plant integrated in sm
 queue of delayed efforts. Where a small deviation grows, the loop is unstable.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -4,8 +4,6 @@
 Efforts: see ``test_identities``.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pinocchio as pin
 import pytest

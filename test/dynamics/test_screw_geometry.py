@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Axes and inertias of the screw recursion by Pinocchio, and theorems 1 to 3 by complex steps."""
 
-from __future__ import annotations
-
 from functools import partial
 from itertools import combinations_with_replacement, product
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the closed kinematics of both arms fulfil: Pinocchio's poses and derivatives, and back."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from types import SimpleNamespace

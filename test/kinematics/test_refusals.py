@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What kinematics refuses, with culprit, number and remedy; inputs are unchanged."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

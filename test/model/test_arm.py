@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is taken for the arm, its gripper and its tool in descriptions of many kinds."""
 
-from __future__ import annotations
-
 import re
 from xml.etree import ElementTree
 

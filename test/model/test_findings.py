@@ -6,8 +6,6 @@ culprit in the same words, and continue. What leaves the mathematics right is on
 strict.
 """
 
-from __future__ import annotations
-
 import re
 import time
 

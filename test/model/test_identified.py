@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The parameters that ``identify`` wrote: a robot is loaded with all of them, or told why not."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The model check: figures against closed forms, warnings, agreement with the loader."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

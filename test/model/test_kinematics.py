@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Poses, Jacobians, bias accelerations against Pinocchio; poses of symbols."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import sympy

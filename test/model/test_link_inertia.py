@@ -4,8 +4,6 @@
 Each slip is made of the tensor of a real box, the way people make it.
 """
 
-from __future__ import annotations
-
 import re
 from functools import partial
 from itertools import permutations

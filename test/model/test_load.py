@@ -4,8 +4,6 @@
 Lumping, axes and tensors: ``dynamics/test_identities``, ``test_kinematics``.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal

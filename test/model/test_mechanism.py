@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loops close as declared, rates follow from positions, wrong declarations are rejected."""
 
-from __future__ import annotations
-
 import math
 import re
 from itertools import product

@@ -4,8 +4,6 @@
 Oracle: Pinocchio with the load as one more body in its own model.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pinocchio
 import pytest

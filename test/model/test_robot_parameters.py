@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parameters of a node that specify its robot."""
 
-from __future__ import annotations
-
 import pytest
 import tables
 from samples import sample

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Joint ranges of a robot tree, and the consumers of their middles and samples."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

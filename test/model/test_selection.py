@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Faults that are only reported, selection of controlled joints, and positions of locked ones."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -5,8 +5,6 @@ Pinocchio reads the same text, with every joint independent; couplings are read 
 text separately and eliminated by hand.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from oracles import EliminationOracle, relative_error

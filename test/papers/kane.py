@@ -5,8 +5,6 @@ The truth are the free bodies of the four-bar, or Pinocchio. K4, K6, K11 and K12
 letters and scope.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

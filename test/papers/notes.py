@@ -4,8 +4,6 @@
 N7, N14 and N17 are words alone. The reference is Pinocchio with the same URDF text.
 """
 
-from __future__ import annotations
-
 import itertools
 
 import closed_forms

@@ -5,8 +5,6 @@ The reference is Pinocchio's model of the URDF text. S5 to S8 are shapes, signs 
 words, S9 to S11 are correct, S12 is what is not modelled.
 """
 
-from __future__ import annotations
-
 import closed_forms
 import numpy as np
 import pytest

@@ -7,8 +7,6 @@ must reach a fifth of it. Z3, Z7, Z13 and Z22 concern letters only; Z2, Z12 and 
 are harmless or correct.
 """
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

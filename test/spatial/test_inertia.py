@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shift, rotation, composition and consistency of inertia against sums over points of mass."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st

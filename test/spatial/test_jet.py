@@ -5,8 +5,6 @@ The differences are taken in 40 digits of the jets themselves, along q(s) = q + 
 advances, so the bias is the second derivative of one function of s.
 """
 
-from __future__ import annotations
-
 import mpmath
 import numpy as np
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Linear equations over numbers and symbols have the solution of numpy and SymPy."""
 
-from __future__ import annotations
-
 import mpmath as mp
 import numpy as np
 import pytest

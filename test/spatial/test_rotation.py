@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rotations keep the axioms of their group and agree with SciPy."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Elementary functions, decisions and derivatives over numbers and symbols alike."""
 
-from __future__ import annotations
-
 import cmath
 import math
 

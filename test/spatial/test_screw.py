@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The 6x6 operators of the screw recursion: Pinocchio's, and the identities of the paper."""
 
-from __future__ import annotations
-
 import numpy as np
 import pinocchio as pin
 import pytest

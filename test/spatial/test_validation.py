@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Directions; ``constraints/test_refusals`` has what is refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

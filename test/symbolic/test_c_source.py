@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Generated C: no warnings by compilers and sanitizers, equal to kernels and reference."""
 
-from __future__ import annotations
-
 import math
 import shutil
 import subprocess

@@ -5,8 +5,6 @@ What the package derives and the published formulas are compared after both are 
 exponentials and expanded.
 """
 
-from __future__ import annotations
-
 import math
 import operator
 import re

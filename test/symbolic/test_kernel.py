@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels agree with their formulation, in all their forms."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import pickle
@@ -268,7 +266,7 @@ LOOPS = {
 @pytest.mark.slow
 @pytest.mark.parametrize('name', LOOPS)
 def test_kernels_of_a_mechanism_equal_the_interpreted_recursion(name, rng):
-    """The oracle is Kane's recursion with the loops solved by Newton's method with search."""
+    """The oracle is Kane's recursion with the loops solved by Newton's method."""
     *files, outputs = LOOPS[name]
     mechanism, formulation = load_mechanism(*files), 'kane'
     if name == 'driven at the elbow':

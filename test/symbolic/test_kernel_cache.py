@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Generated code on disk: reused, regenerated if damaged, shared by processes."""
 
-from __future__ import annotations
-
 import logging
 import os
 import re

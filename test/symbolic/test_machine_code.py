@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiled code: loaded by LLVM, called with arrays, kept as long as its functions."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import sys

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operations are counted as they are executed, and as they are generated."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections import Counter

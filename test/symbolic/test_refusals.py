@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the symbolic room refuses, with culprit and what exists; inputs are unchanged."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tables

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sine and cosine of the batches, against mpmath with 40 digits."""
 
-from __future__ import annotations
-
 import math
 
 import mpmath

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Traced arithmetic: folding, sharing, and unchanged values."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
