@@ -35,7 +35,7 @@ _TRANSITIONS = (
 PATH = {
     'ros/controller/running': (20, 30, 'RunningController._on_state', '_check_locked_joints'),
     'ros/conversions': (
-        *(360, 30, 'JointStateReader.read', '_take_all', 'time_ns'),
+        *(360, 30, 'JointStateReader.read', 'time_ns'),
         *('EffortWriter.publish', 'PreparedMessage.publish'),
     ),
     'messages': (700, 30, 'MessageBytes.take', 'stamp_ns', 'content'),
