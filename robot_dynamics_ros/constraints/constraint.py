@@ -136,8 +136,12 @@ class Stack(Constraint):
     def residual(self, motion: Motion, inputs: Sequence[Jet]) -> Jet:
         """Return the stacked residuals."""
         left = iter(inputs)
-        sizes = [(part, len(part.signals)) for part in self.constraints]
-        return stack([part.residual(motion, [*islice(left, size)]) for part, size in sizes])
+        return stack(
+            [
+                part.residual(motion, [*islice(left, len(part.signals))])
+                for part in self.constraints
+            ]
+        )
 
     def slices(self) -> dict[str, slice]:
         """Return the row range of each constraint, by name."""

@@ -16,6 +16,7 @@ from robot_dynamics_ros.constraints.angles import (
     Orientation,
 )
 from robot_dynamics_ros.constraints.constraint import Constraint, MovingFrame
+from robot_dynamics_ros.constraints.curves import UP
 from robot_dynamics_ros.constraints.point import (
     Coincidence,
     Cylinder,
@@ -48,16 +49,21 @@ class ProgramShape(NamedTuple):
     """A surface or a line of a program, which may move.
 
     Attributes:
-        surface: Its surface, or None.
-        line: Points of its line, shape (k, 3), m; empty for a surface.
         place: Where it is.
+        line: Points of its line, shape (k, 3), m; empty for a surface.
+        surface: Its surface, or None.
         colour: Red, green, blue and opacity, 0 to 1.
     """
 
-    surface: Triangles | None
-    line: Array
     place: Place
+    line: Array
+    surface: Triangles | None = None
     colour: Colour = _SOLID
+
+    @classmethod
+    def of(cls, place: Place, surface: Triangles, colour: Colour = _CLEAR) -> ProgramShape:
+        """Return a surface."""
+        return cls(place, np.zeros((0, 3)), surface, colour)
 
     def at(self, t: float, q: Array) -> tuple[Array, Array]:
         """Return its place; before the start of the program, or at NaN, that of the start."""
@@ -73,16 +79,15 @@ def program_shapes(program: Program) -> list[ProgramShape]:
 
 
 def _shapes(tree: Robot, constraint: Constraint, size: float) -> Iterator[ProgramShape]:
-    if isinstance(constraint, (Plane, StraightLine)):
-        assert constraint.reference is not None
-        yield from _frame(constraint.reference, size)
-        yield _flat(constraint, constraint.reference, size)
-    elif isinstance(constraint, RoundSurface):
+    if isinstance(constraint, RoundSurface):
         yield from _frame(constraint.surface, size)
         yield _round(constraint, size)
     elif isinstance(constraint, Point):
-        yield from _target(tree, constraint, size)
-    elif isinstance(constraint, (Orientation, FullPose)):
+        if constraint.reference is not None:
+            yield from _frame(constraint.reference, size)
+        flat = isinstance(constraint, (Plane, StraightLine))
+        yield from [_flat(constraint, size)] if flat else _target(tree, constraint, size)
+    elif isinstance(constraint, Orientation):
         yield from _frame(constraint.target, size, always=True)
         if isinstance(constraint, FullPose):
             yield from _path(constraint.target.origin, [0, 1, 2], lambda *_: _still())
@@ -99,27 +104,23 @@ def _still() -> tuple[Array, Array]:
 def _frame(frame: MovingFrame, size: float, *, always: bool = False) -> Iterator[ProgramShape]:
     """Yield the axes of a frame, if it moves or ``always``."""
     if always or any(0.0 < signal.horizon < math.inf for signal in frame.signals):
-        for axis, colour in zip(0.15 * size * np.eye(3), _AXES, strict=True):
-            line = np.array([np.zeros(3), axis])
-            yield ProgramShape(None, line, lambda t, _: frame.pose(t), colour)
+        for axis, colour in zip(np.eye(3), _AXES, strict=True):
+            line = np.outer([0.0, 0.15 * size], axis)
+            yield ProgramShape(lambda t, _: frame.pose(t), line, colour=colour)
 
 
-def _flat(constraint: Plane | StraightLine, frame: MovingFrame, size: float) -> ProgramShape:
+def _flat(constraint: Point, size: float) -> ProgramShape:
     """Return a plane at its distance, or a line, along the z axis of a frame."""
+    frame = constraint.reference
+    assert frame is not None
     if isinstance(constraint, StraightLine):
-        line = np.array([[0.0, 0.0, -size], [0.0, 0.0, size]])
-        return ProgramShape(None, line, lambda t, _: frame.pose(t))
+        return ProgramShape(lambda t, _: frame.pose(t), np.outer([-size, size], UP))
 
     def place(t: float, _: Array) -> tuple[Array, Array]:
         R, p = frame.pose(t)
-        return R, p + constraint.signals[0].at(t)[0][0] * R[:, 2]
+        return R, p + constraint.target.at(t)[0] * R[:, 2]
 
-    side = size * np.array([_SIDE, _SIDE, _THIN])
-    return ProgramShape(box(side), _no_line(), place, _CLEAR)
-
-
-def _no_line() -> Array:
-    return np.zeros((0, 3))
+    return ProgramShape.of(place, box(size * np.array([_SIDE, _SIDE, _THIN])))
 
 
 def _round(constraint: RoundSurface, size: float) -> ProgramShape:
@@ -130,17 +131,14 @@ def _round(constraint: RoundSurface, size: float) -> ProgramShape:
         radius = float(constraint.signals[0].at(t)[0][0])
         return R * [radius, radius, 2.0 * size if is_long else radius], p
 
-    unit = cylinder(1.0, 1.0) if is_long else sphere(1.0)
-    return ProgramShape(unit, _no_line(), place, _CLEAR)
+    return ProgramShape.of(place, cylinder(1.0, 1.0) if is_long else sphere(1.0))
 
 
 def _target(tree: Robot, constraint: Point, size: float) -> Iterator[ProgramShape]:
     """Yield target and path; their free coordinates are those of the point that follows."""
-    signal: Signal = constraint.signals[0]
-    chosen = constraint.indices
+    signal, chosen, frame = constraint.target, constraint.indices, constraint.reference
     axes = chosen if signal.size == len(chosen) else [0, 1, 2]
     free = [i for i in range(3) if i not in chosen]
-    frame = constraint.reference
 
     def carrier(t: float, q: Array) -> tuple[Array, Array]:
         if frame is not None:
@@ -157,16 +155,14 @@ def _target(tree: Robot, constraint: Point, size: float) -> Iterator[ProgramShap
             x[free] = 0.0
         return R, p + R @ x
 
-    if frame is not None:
-        yield from _frame(frame, size)
     for path in _path(signal, axes, carrier):
         if frame is None:
             path.line[:, free] = 0.0
         if len(free) == 1:
             wall = _wall(path.line, 0.5 * size * np.eye(3)[free[0]])
-            yield ProgramShape(wall, _no_line(), carrier, _CLEAR)
+            yield ProgramShape.of(carrier, wall)
         yield path
-    yield ProgramShape(sphere(0.02 * size), _no_line(), target)
+    yield ProgramShape.of(target, sphere(0.02 * size), _SOLID)
 
 
 def _path(signal: Signal, axes: list[int], carrier: Place) -> Iterator[ProgramShape]:
@@ -175,7 +171,7 @@ def _path(signal: Signal, axes: list[int], carrier: Place) -> Iterator[ProgramSh
         times = instants([signal], signal.horizon, _SAMPLES)
         line = np.zeros((len(times), 3))
         line[:, axes] = [signal.at(t)[0] for t in times]
-        yield ProgramShape(None, line, carrier)
+        yield ProgramShape(carrier, line)
 
 
 def _wall(line: Array, half: Array) -> Triangles:
@@ -197,7 +193,7 @@ def _direction(tree: Robot, constraint: AxisAngle | AxisAlignment, size: float) 
     def place(t: float, q: Array) -> tuple[Array, Array]:
         return constraint.reference.pose(t)[0], frame_pose(tree, q, constraint.frame).p_WF
 
-    return ProgramShape(None, np.array([[0.0, 0.0, 0.0], [0.0, 0.0, 0.4 * size]]), place)
+    return ProgramShape(place, np.outer([0.0, 0.4 * size], UP))
 
 
 def _pair(tree: Robot, constraint: Distance | Coincidence, size: float) -> Iterator[ProgramShape]:
@@ -208,7 +204,7 @@ def _pair(tree: Robot, constraint: Distance | Coincidence, size: float) -> Itera
 
     def second(t: float, q: Array) -> Array:
         if constraint.other_frame is None:
-            return np.asarray(constraint.signals[1].at(t)[0], dtype=float)
+            return constraint.signals[1].at(t)[0]
         return _point(tree, constraint.other_frame, constraint.other_point, q)
 
     def rod(t: float, q: Array) -> tuple[Array, Array]:
@@ -216,12 +212,12 @@ def _pair(tree: Robot, constraint: Distance | Coincidence, size: float) -> Itera
         gap = first(t, q) - end
         if isinstance(constraint, Distance):
             gap *= constraint.signals[0].at(t)[0][0] / max(float(np.linalg.norm(gap)), 1e-9)
-        return np.outer(gap, [0.0, 0.0, 1.0]), end
+        return np.outer(gap, UP), end
 
     ball = sphere(0.015 * size)
-    yield ProgramShape(ball, _no_line(), lambda t, q: (np.eye(3), first(t, q)))
-    yield ProgramShape(ball, _no_line(), lambda t, q: (np.eye(3), second(t, q)))
-    yield ProgramShape(None, np.array([[0.0, 0.0, 0.0], [0.0, 0.0, 1.0]]), rod)
+    yield ProgramShape.of(lambda t, q: (np.eye(3), first(t, q)), ball, _SOLID)
+    yield ProgramShape.of(lambda t, q: (np.eye(3), second(t, q)), ball, _SOLID)
+    yield ProgramShape(rod, np.outer([0.0, 1.0], UP))
 
 
 def _point(tree: Robot, frame: str, point: tuple[float, ...], q: Array) -> Array:

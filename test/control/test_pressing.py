@@ -192,7 +192,7 @@ def test_the_reaction_2_19_of_the_commanded_efforts_is_the_wanted_force(name, da
     v, reference = -np.linalg.solve(seen.Gamma, seen.f_dot), Reference(tree.n)
     law.reset(0.0, q, v)
     law.effort(0.0, q, v, reference, out)
-    [control], [(row, contact)] = law._contacts.controls, law.program.contacts
+    [control], [(row, contact)] = law._contacts.controls.values(), law.program.contacts
     control.phase, control.rate = ContactPhase.PRESSING, 0.0
     control.contact = control.contact._replace(ramp=1e-9)
     law.external.measured = True
@@ -218,7 +218,7 @@ def test_beyond_an_edge_it_stops_pressing_and_goes_back_above_the_board(sensed):
     board = replace(make_board(PRESS, 1e4, 0.0), origin=(0.345, 0.085, 0.28), size=0.07)
     pressing = Pressing(PRESS, board, sensed=sensed)
     pressing.settle(3.5)
-    [control] = pressing.law._contacts.controls
+    [control] = pressing.law._contacts.controls.values()
     assert max(pressing.force[1200:2000]) > 15.0
     assert (control.phase, control.force) == (ContactPhase.RETRACTED, 0.0)
     lowest = np.array(pressing.f)[:, 2]

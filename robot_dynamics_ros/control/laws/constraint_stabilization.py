@@ -133,8 +133,7 @@ class ConstraintStabilization(ModelLaw):
         self.efforts = ProgramEffort(tree, self.kernels, self._kernel)
         self.f, self.f_dot, self.Gamma = self._kernel.f, self._kernel.f_dot, self._kernel.Gamma
         n, m = tree.n, program.m
-        self.acceleration, self._previous = np.zeros((2, n))
-        self.scale = 1.0
+        self.acceleration, self.scale = np.zeros(n), 1.0
         self.followed = [
             (part.signals[0], list(part.joints))
             for part in program.stack.constraints
@@ -277,10 +276,9 @@ class ConstraintStabilization(ModelLaw):
         if self.leading:
             self._move_to_start(t, q, v, out)
             return
-        self._previous, self.acceleration = self.acceleration, self._previous
         self._set_targets(t, reference)
         self._contacts.begin(t)
-        self._kernel.run(self._program_time(t), q, v, self._previous)
+        self._kernel.run(self._program_time(t), q, v, self.acceleration)
         self._contacts.update_forces()
         kernel = self._kernel
         self.acceleration[:] = kernel.acceleration
@@ -370,7 +368,7 @@ class ConstraintStabilization(ModelLaw):
     @property
     def pressing(self) -> bool:
         """Whether a contact of the program is in phase ``PRESSING``."""
-        return any(x.phase is ContactPhase.PRESSING for x in self._contacts.controls)
+        return any(x.phase is ContactPhase.PRESSING for x in self._contacts.controls.values())
 
     def status(self) -> dict[str, str]:
         """Return the program's name, largest error, conditioning and contacts as texts."""

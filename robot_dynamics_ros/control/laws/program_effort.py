@@ -230,16 +230,14 @@ class ContactForces:
         external: External effort on the joints.
 
     Attributes:
-        controls: One per contact.
+        controls: By the row of f of each contact.
     """
 
     def __init__(self, kernel: ProgramKernel, external: ExternalEffort) -> None:
         program = kernel.program
         self._kernel, self._external = kernel, external
-        self._rows = [row for row, _ in program.contacts]
-        self._along = [i for i in range(program.m) if i not in self._rows]
-        self.controls = [ContactControl(contact) for _, contact in program.contacts]
-        self._pairs = [*zip(self._rows, self.controls, strict=True)]
+        self.controls = {row: ContactControl(contact) for row, contact in program.contacts}
+        self._along = [i for i in range(program.m) if i not in self.controls]
         self._friction, self._effort = np.zeros(program.m), np.zeros(program.n)
         self._time, self._step = math.nan, 0.0
 
@@ -252,29 +250,29 @@ class ContactForces:
         """
         self._external, self._time = external, math.nan
         self._friction.fill(0.0)
-        for control, gain in zip(self.controls, gains, strict=True):
+        for control, gain in zip(self.controls.values(), gains, strict=True):
             control.reset(gain)
 
     def begin(self, t: float) -> None:
         """Set the program's targets normal to the surfaces at a time, s."""
-        if not self._pairs:
+        if not self.controls:
             return
         self._step = min(max(t - self._time, 0.0), _MAX_STEP_S) if t > self._time else 0.0
         self._time, kernel = t, self._kernel
         kernel.external[:] = self._external.effort
-        for k, (row, control) in enumerate(self._pairs):
+        for k, (row, control) in enumerate(self.controls.items()):
             kernel.position_controlled[k] = control.position_controlled
             kernel.breakaway_velocity[k] = control.breakaway_velocity
             kernel.set_row_offset(row, control.position_reference, control.rate)
 
     def update_forces(self) -> None:
         """Update the forces for the coming period, after the program was evaluated."""
-        if not self._pairs:
+        if not self.controls:
             return
         kernel, h, sensed = self._kernel, self._step, self._external.measured
         f, rate, reaction = kernel.f.tolist(), kernel.f_dot.tolist(), kernel.reaction.tolist()
         normal_force = 0.0
-        for row, control in self._pairs:
+        for row, control in self.controls.items():
             control.advance(h, f[row], rate[row], reaction[row], sensed=sensed)
             self._friction[row] = control.force
             if control.phase is ContactPhase.PRESSING:
@@ -286,20 +284,20 @@ class ContactForces:
 
     def add(self, out: Array) -> None:
         """Add the efforts of contact forces and surface friction to ``out``, shape (n,)."""
-        if self._pairs:
+        if self.controls:
             np.dot(self._friction, self._kernel.Gamma, out=self._effort)
             out -= self._effort
 
     def reactions(self, multipliers: Array) -> Array:
         """Return multipliers, shape (m,), with the measured or observed reactions of contacts."""
-        if self._pairs:
-            multipliers[self._rows] = self._kernel.reaction[self._rows]
+        for row in self.controls:
+            multipliers[row] = self._kernel.reaction[row]
         return multipliers
 
     def status(self) -> dict[str, str]:
         """Return phase and forces of each contact as texts."""
-        texts, uncertainty = {}, self.uncertainty() if self._pairs else ()
-        for row, control in self._pairs:
+        texts, uncertainty = {}, self.uncertainty() if self.controls else ()
+        for row, control in self.controls.items():
             name = self._kernel.program.stack.rows[row]
             texts[f'contact {name}'] = (
                 f'{control.phase.value}, {self._kernel.reaction[row]:.2f} N, '
