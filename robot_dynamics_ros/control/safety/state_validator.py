@@ -180,8 +180,7 @@ class StateValidator:
         self._plausible_time = self._late_time = math.nan
         self._jumped = self._repeat_allowed = False
         self._doubtful: _Doubtful | None = None
-        self._unknown: tuple[Array, Array] | None = None  # the last state if it is not finite
-        self._jump, self._jump_time = np.zeros((2, 2 * tree.n)), math.nan  # before and after
+        self._jump = self._plausible, self._state, math.nan  # before and after, and the step, s
         self._left, self._left_time = np.zeros(2 * tree.n), math.nan  # the place before a jump
         self._contradicted_time, self.changed = math.nan, True
         self._other_clock, self._clocks_apart = math.nan, 0.0  # the last time before a jump of it
@@ -204,9 +203,10 @@ class StateValidator:
         """
         if self._clocks_apart and not math.isnan(self._contradicted_time):
             return f': their clocks are {self._clocks_apart:.3g} s apart'
-        for kind, numbers in zip(('position', 'velocity'), self._unknown or (), strict=False):
-            for i in np.flatnonzero(~np.isfinite(numbers))[:1].tolist():
-                return f': the {kind} of {self._names[i]} is {numbers[i]}'
+        for k in np.flatnonzero(~np.isfinite(self._state))[:1].tolist():
+            half, i = divmod(k, len(self._names))
+            kind = ('position', 'velocity')[half]
+            return f': the {kind} of {self._names[i]} is {self._state[k]}'
         if self._doubtful is None:
             return ''
         share = np.abs(self._doubtful.v) / self._limit
@@ -219,10 +219,11 @@ class StateValidator:
     @property
     def last_jump(self) -> str:
         """Which joint has jumped farthest in the last jump of the positions. Allocates."""
-        (before, speed), (q, v) = self._jump.reshape(2, 2, -1)
-        moved, explained = q - before, 0.5 * (speed + v) * self._jump_time
+        *states, step = self._jump
+        (before, speed), (q, v) = (x.reshape(2, -1) for x in states)
+        moved, explained = q - before, 0.5 * (speed + v) * step
         i = int(np.abs(moved - explained).argmax())
-        text = f'{self._names[i]} by {moved[i]:.3g} in {1e3 * self._jump_time:.3g} ms'
+        text = f'{self._names[i]} by {moved[i]:.3g} in {1e3 * step:.3g} ms'
         return f'{text}, {explained[i]:.3g} by its velocities' if self._measured else text
 
     def allow_repeat(self) -> None:
@@ -252,7 +253,6 @@ class StateValidator:
                     verdict = self._evaluate(stamp, q, v)
         else:
             self._doubtful = None
-        self._unknown = (q.copy(), v.copy()) if verdict is StateVerdict.NON_FINITE else None
         if verdict is StateVerdict.JUMPED or not math.isnan(self._contradicted_time):
             verdict = self._uncontradicted(verdict, stamp, q, v)
         if verdict.usable:
@@ -363,7 +363,7 @@ class StateValidator:
         if restarted:
             self._note_clock(stamp, step)
         if jumps:
-            self._jump[:], self._jump_time = (self._plausible, self._state), step
+            self._jump = self._plausible.copy(), self._state.copy(), step
         self._plausible[:] = self._state
         self._plausible_time, self._late_time = stamp, math.nan
         jumped, self._jumped = self._jumped, jumps

@@ -282,25 +282,10 @@ class Prepared(NamedTuple):
         content = {'points': self.points, 'start_ns': self.start_ns}
         return content | {'now_ns': snapshot.now_ns, 'rows': rows, 'measured': measured}
 
-    def refuse_past(self, now_ns: int) -> None:
-        """Check that the trajectory is not over.
-
-        Raises:
-            TrajectoryError: It is over.
-        """
-        start = self.start_ns or now_ns
-        late = (now_ns - start) / _SECOND_NS - self.trajectory.duration
-        if late > 0.0:
-            raise TrajectoryError(
-                'header.stamp',
-                f'the trajectory was over {late:.3f} s ago',
-                'use a stamp in the future, or 0 for now',
-            )
-
-    def refuse_jump(
+    def refuse_start(
         self, reference: Reference, measured: Array | None, now_ns: int, names: Sequence[str]
     ) -> None:
-        """Check that a trajectory begins, or by now is if it began before, near the reference.
+        """Check that it is not over, and begins, or by now is if it began, near the reference.
 
         A first point at time 0 may be near the measured position instead.
 
@@ -311,25 +296,29 @@ class Prepared(NamedTuple):
             names: Names of the joints.
 
         Raises:
-            TrajectoryError: It is farther than the start tolerance.
+            TrajectoryError: It is over, or farther than the start tolerance.
         """
-        first, most = self.trajectory.first, self.start_tolerance
-        begin, late = first.position[0], (now_ns - (self.start_ns or now_ns)) / _SECOND_NS
-        if late > 0.0:
-            there = Reference(len(names))
-            self.trajectory.sample(late, there)
-            leap, joint = _farthest(there.position, reference, names)
-            if leap > most:
-                raise TrajectoryError(
-                    'header.stamp',
-                    f'is {late:.3f} s ago, and the trajectory is by now {leap:.4g} from '
-                    f'joint {joint!r} of the reference',
-                    'use a stamp in the future, or 0 for now',
-                )
-            return
-        step, joint = _farthest(begin, reference, names)
-        near_arm = measured is not None and bool((np.abs(begin - measured) <= most).all())
-        if first.time[0] == 0.0 and step > most and not near_arm:
+        trajectory, most = self.trajectory, self.start_tolerance
+        late = (now_ns - (self.start_ns or now_ns)) / _SECOND_NS
+        there = (
+            trajectory.table(np.array([late]))[0][0]
+            if late > 0.0
+            else trajectory.first.position[0]
+        )
+        step, joint = _farthest(there, reference, names)
+        near_arm = measured is not None and bool((np.abs(there - measured) <= most).all())
+        now = 'use a stamp in the future, or 0 for now'
+        if late > trajectory.duration:
+            problem = f'the trajectory was over {late - trajectory.duration:.3f} s ago'
+            raise TrajectoryError('header.stamp', problem, now)
+        if late > 0.0 and step > most:
+            raise TrajectoryError(
+                'header.stamp',
+                f'is {late:.3f} s ago, and the trajectory is by now {step:.4g} from '
+                f'joint {joint!r} of the reference',
+                now,
+            )
+        if late <= 0.0 and trajectory.first.time[0] == 0.0 and step > most and not near_arm:
             raise TrajectoryError(
                 'point 0',
                 f'is at time 0 and {step:.4g} from joint {joint!r} of the reference',

@@ -171,7 +171,7 @@ class ReferenceGenerator:
             start_ns: Timestamp of its start, ns, at which the reference is planned; 0 for now.
         """
         now, q = Reference(self._tree.n), self.measured
-        now.rows[:] = self._reference_at(start_ns or 0, meanwhile=True).rows
+        now.rows[:] = self._reference_at(start_ns).rows
         return ReferenceSnapshot(now, None if q is None else q.copy(), self._now_ns, self.holds)
 
     def prepare(self, snapshot: ReferenceSnapshot, points: Points, start_ns: int = 0) -> Prepared:
@@ -187,24 +187,22 @@ class ReferenceGenerator:
                 step, or its points are invalid; names the culprit.
         """
         tree, reference, points = self._tree, snapshot.reference, Points(*points)
-        whole = self._integrated(points, reference) if points.position is None else points
+        whole = points
+        if points.position is None:
+            if not self._integrates:
+                remedy = 'give them, or set allow_integration_in_goal_trajectories'
+                raise TrajectoryError('point 0', 'has no positions', remedy)
+            whole = integrated(points, reference)
         continuous, moving_end = tree.joint_is_continuous, self._moving_end
         trajectory = JointWaypoints(whole, reference, tree.joint_names, continuous, moving_end)
         outside = self._outside(reference.position)
         if snapshot.measured is not None:
             outside = np.maximum(outside, self._outside(snapshot.measured))
         prepared = Prepared(trajectory, start_ns, points, snapshot, self._start_tolerance, outside)
-        prepared.refuse_past(snapshot.now_ns)
-        prepared.refuse_jump(reference, snapshot.measured, snapshot.now_ns, tree.joint_names)
+        prepared.refuse_start(reference, snapshot.measured, snapshot.now_ns, tree.joint_names)
         check_limits(trajectory, tree, outside=outside)
         limit = self._speed_limit(trajectory, bool(reference.velocity.any()))
         return prepared._replace(limit=limit)
-
-    def _integrated(self, points: Points, start: Reference) -> Points:
-        if self._integrates:
-            return integrated(points, start)
-        remedy = 'give them, or set allow_integration_in_goal_trajectories'
-        raise TrajectoryError('point 0', 'has no positions', remedy)
 
     def commit(self, prepared: Prepared) -> int:
         """Follow a trajectory, which replaces the planned motion from its start on.
@@ -227,7 +225,6 @@ class ReferenceGenerator:
             raise TrajectoryError(
                 'trajectory', 'came before the arm was brought to a hold', 'send it again'
             )
-        prepared.refuse_past(self._now_ns)
         reference = self._reference_at(start)
         if prepared.points.position is None and not np.array_equal(
             reference.rows, prepared.snapshot.reference.rows
@@ -264,12 +261,10 @@ class ReferenceGenerator:
         self._approach.start(offset, self._now_ns)
         self._approach.aim(0.0 * offset[0], self._transition)
 
-    def _reference_at(self, start_ns: int, *, meanwhile: bool = False) -> Reference:
-        """Return the planned reference at the start of a trajectory, by the present speed.
+    def _reference_at(self, start_ns: int) -> Reference:
+        """Return the planned reference at a timestamp, ns, by the present speed.
 
-        Args:
-            start_ns: Its timestamp, ns.
-            meanwhile: Whether ticks may go on in another thread; slower.
+        Ticks may go on in another thread: ``sample`` is for these.
         """
         if start_ns <= self._now_ns:
             return self.reference
@@ -283,17 +278,14 @@ class ReferenceGenerator:
                 since = factor * (start_ns - start) / _SECOND_NS
         if followed is None:
             return self.reference
-        if meanwhile:  # ``sample`` is for the ticks
-            reference.rows[:] = np.concatenate(followed.table(np.array([since])))
-        else:
-            followed.sample(since, reference)
+        reference.rows[:] = np.concatenate(followed.table(np.array([since])))
         reference.rows *= [[1.0], [factor], [factor * factor]]
         return reference
 
     def _adapt_start(self, prepared: Prepared, reference: Reference) -> None:
         """Adapt the start of a trajectory to the reference at that time."""
         segment = prepared.trajectory.set_start(reference)
-        prepared.refuse_jump(reference, self.measured, self._now_ns, self._tree.joint_names)
+        prepared.refuse_start(reference, self.measured, self._now_ns, self._tree.joint_names)
         if segment is not None and not np.array_equal(
             reference.rows, prepared.snapshot.reference.rows
         ):
