@@ -86,8 +86,8 @@ def commission(args: argparse.Namespace) -> Outcome:
     run, outliers = without_outliers(run)
     source = f'bag {str(args.bag)!r}' if args.bag else 'the states'
     left_out = partial(Finding, culprit=source, remedy='check the driver and its timestamps')
-    findings += [left_out('error', text) for text in [outliers.problem()] if text]
-    findings += [left_out('warning', text) for text in outliers.remarks()]
+    findings += [left_out('error', text) for text in [outliers.problem] if text]
+    findings += [left_out('warning', text) for text in outliers.remarks]
     run = run if args.commands else replace(run, effort=run.measured_effort)
     reported = np.isfinite(run.effort).any(axis=0) | args.commands
     run = run.rows(np.isfinite(np.hstack([run.position, run.effort[:, reported]])).all(axis=1))

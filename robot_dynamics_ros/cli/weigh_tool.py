@@ -65,7 +65,7 @@ def _read(
     """
     run, topic = choice.run(reader, tree), _topic(reader, topic)
     times, rows, frames = [], [], set[str]()
-    for _, time, message in reader.bag.messages(topic, strict=False):
+    for _, time, message in reader.bag.messages(topic):
         if message is None:
             continue
         times.append(time)

@@ -191,7 +191,7 @@ class _TopicFinder:
             return ''
         kind, lacks = self._available[known_name('topic', topic, self._available)], ''
         if kind == STATE and ARRAY in kinds:  # as a command
-            first = self._bag.first(topic, strict=False)
+            first = self._bag.first(topic)
             lacks = '' if len(getattr(first, 'effort', ())) else ' without efforts'
         if lacks or kind not in kinds:
             known = [name for name, of in sorted(self._available.items()) if of in kinds]
@@ -252,7 +252,7 @@ class _TopicFinder:
             topics = own or self.ending('joint_states', STATE) or topics
         topics = [topic for topic in topics if topic not in self._bag.sources] or topics
         if len(topics) > 1:  # commands have no positions
-            first = {topic: self._bag.first(topic, strict=False) for topic in topics}
+            first = {topic: self._bag.first(topic) for topic in topics}
             topics = [x for x, state in first.items() if len(getattr(state, 'position', ()))]
             topics = topics or [*first]
         if not topics:
@@ -365,11 +365,13 @@ def make_layout(
         if topic == topics.commands:
             sizes.setdefault(rows.values.shape[2], joined)
     if not clocks:
-        remedy = 'a position is needed for each name, and a velocity or none'
+        lacks = 'a position is needed for each name, and a velocity or none'
+        if not any(count for topic, count, _ in chain(*first) if topic in topics.of_joints):
+            lacks = f'its topics: {", ".join(sorted(bag.topics))}'
         raise RecordingError(
             f'bag {str(bag.path)!r}',
             f'has no states on {topics.states!r} that can be used',
-            '; '.join([remedy, *bag.losses]),
+            '; '.join([lacks, *bag.losses]),
         )
     read, used = {*bag.sources.values()}, [x for x in bag.topics if bag.counts.get(x)]
     notes = [

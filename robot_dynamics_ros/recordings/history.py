@@ -91,7 +91,7 @@ def history(reader: RecordingReader) -> History:
 def recorded_changes(reader: RecordingReader) -> Iterator[Change | RecordingError | None]:
     """Yield the changes of a controller, the error of what is none, None for a damaged message."""
     topic = reader.topics.changes
-    messages = reader.bag.messages(topic, strict=False) if topic else ()
+    messages = reader.bag.messages(topic) if topic else ()
     for k, (_, _, message) in enumerate(messages, 1):
         try:
             yield message and Change.read(message.data, f'record {k} on {topic}')

@@ -26,7 +26,7 @@ import numpy as np
 
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.parameters import counted
-from robot_dynamics_ros.recordings.recording import LEAST_STATES, NANO, Recording, format_time
+from robot_dynamics_ros.recordings.recording import LEAST_STATES, NANO, Recording
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: Share of corrupt or unknown states above which a recording allows no verdict.
@@ -48,68 +48,52 @@ class Outliers(NamedTuple):
     """What was left out of a recording.
 
     Attributes:
-        total: Number of states of the recording.
         states: Times of states that contradict their neighbours, s.
         efforts: Times of measured efforts that deviate alone, s.
-        joints: Joints of these efforts.
-        origin: Zero of the times in texts, s.
+        problem: Why the recording allows no verdict; empty if it does.
+        remarks: What was left out, one sentence each.
+        few: Whether it is so little that no figure depends on it.
     """
 
-    total: int
     states: list[float]
     efforts: list[float]
-    joints: list[str]
-    origin: float
-
-    def problem(self) -> str:
-        """Return why the recording allows no verdict; empty if it does."""
-        count = len(self.states)
-        if count <= TOO_MANY * self.total:
-            return ''
-        return (
-            f'{count} of {self.total} states contradict their neighbours, the first at '
-            f'{format_time(self.states[0] - self.origin)}: what is left allows no verdict; check '
-            'driver and timestamps'
-        )
-
-    @property
-    def few(self) -> bool:
-        """Whether it is so little that no figure depends on it."""
-        return len(self.states) + len(self.efforts) <= _FEW * self.total
-
-    def remarks(self) -> list[str]:
-        """Return what was left out, one sentence each."""
-        single = (
-            f'single measured efforts of {", ".join(self.joints)} that deviate from both sides'
-        )
-        what = (
-            ([] if self.problem() else self.states, 'states that contradict their neighbours'),
-            (self.efforts, single),
-        )
-        return [
-            f'left out: {text}, at {counted(len(times), "instant")}, the first at '
-            f'{format_time(times[0] - self.origin)}'
-            for times, text in what
-            if times
-        ]
+    problem: str
+    remarks: list[str]
+    few: bool
 
 
 def without_outliers(run: Recording) -> tuple[Recording, Outliers]:
     """Return a recording with NaN for outliers, and what they were; commands are kept."""
-    states, efforts = find_outliers(run), find_spikes(run.measured_effort)
+    states, efforts, total = find_outliers(run), find_spikes(run.measured_effort), len(run.time)
     least = 0.5 * _SPIKE_SHARE * np.ptp(np.nan_to_num(run.effort), axis=0)
     for late in range(1, 1 + _LATE):  # an effort that was commanded is none
         efforts[late:] &= ~(np.abs(run.measured_effort[late:] - run.effort[:-late]) < least)
-    first, second = (run.time[mask].tolist() for mask in (states, efforts.any(axis=1)))
-    joints = np.array(run.joints)[efforts.any(axis=0)].tolist()
-    found = Outliers(len(run.time), first, second, joints, run.origin)
-    wrong = states[:, np.newaxis]
+    wrong, spikes = (run.time[mask].tolist() for mask in (states, efforts.any(axis=1)))
+    problem = ''
+    if len(wrong) > TOO_MANY * total:
+        problem = (
+            f'{len(wrong)} of {total} states contradict their neighbours, the first at '
+            f'{run.told(wrong[0])}: what is left allows no verdict; check driver and timestamps'
+        )
+    joints = ', '.join(np.array(run.joints)[efforts.any(axis=0)])
+    kinds = (
+        ('states that contradict their neighbours', [] if problem else wrong),
+        (f'single measured efforts of {joints} that deviate from both sides', spikes),
+    )
+    remarks = [
+        f'left out: {kind}, at {counted(len(times), "instant")}, the first at {run.told(times[0])}'
+        for kind, times in kinds
+        if times
+    ]
+    masks = {'position': states[:, np.newaxis], 'measured_effort': efforts}
+    masks['velocity'] = masks['position']
     changed: dict[str, Any] = {
         name: np.where(mask, np.nan, getattr(run, name))
-        for name, mask in (('position', wrong), ('velocity', wrong), ('measured_effort', efforts))
+        for name, mask in masks.items()
         if mask.any()
     }
-    return replace(run, **changed), found
+    few = len(wrong) + len(spikes) <= _FEW * total
+    return replace(run, **changed), Outliers(wrong, spikes, problem, remarks, few)
 
 
 def require_clean(run: Recording, culprit: str = 'the recording') -> tuple[Recording, list[str]]:
@@ -119,36 +103,39 @@ def require_clean(run: Recording, culprit: str = 'the recording') -> tuple[Recor
         RecordingError: Outliers are too many for a verdict; the message begins with the culprit.
     """
     run, outliers = without_outliers(run)
-    if problem := outliers.problem():
-        raise RecordingError(culprit, 'is of no use', problem)
-    return run, outliers.remarks()
+    if outliers.problem:
+        raise RecordingError(culprit, 'is of no use', outliers.problem)
+    return run, outliers.remarks
 
 
 def find_outliers(run: Recording) -> Array:
     """Return a mask of the states that contradict the states around them, shape (N,)."""
-    q, v, count = run.position, run.velocity, len(run.time)
-    found = np.zeros(count, dtype=bool)
+    count = len(run.time)
+    found, end = np.zeros(count, dtype=bool), np.zeros(max(0, count - 1), dtype=bool)
     if count < LEAST_STATES:
         return found
-    steps = (np.diff(run.stamp_ns) / NANO)[:, np.newaxis]
-    slope = np.diff(q, axis=0) / steps
-    speed = np.quantile(np.nan_to_num(np.abs(v)), 0.99, axis=0)
-    rounding = _ROUNDING * np.abs(np.nan_to_num(q)).max(axis=0)
-    resolution = np.maximum(_resolution(q, _COARSEST), rounding) / float(np.median(steps))
-    least = _SPEED_SHARE * speed + _STEPS * (resolution + _resolution(v, _COARSEST))
-
-    def is_large(mean: Array) -> Array:
-        difference = np.nan_to_num(np.abs(slope - mean))
-        return np.asarray(difference > np.maximum(least, _RATIO * _around(difference, 1)))
-
-    large, end = is_large(0.5 * (v[1:] + v[:-1])), np.any(is_large(v[1:]), axis=1)
-    large = np.pad(large, ((1, 1), (0, 0)))  # of two wrong states in a row, both changes
-    first, second, third, fourth = (large[i : count - 2 + i] for i in range(4))
-    found[1:-1] = (second & third | first & third | second & fourth).any(axis=1)
-    found[1:-1] &= end[1:] | end[:-1]
-    found[0] = end[0] and (large[1] & ~large[2]).any()
-    found[-1] = end[-1] and (large[-2] & ~large[-3]).any()
+    steps = np.diff(run.stamp_ns) / NANO
+    for q, v in zip(run.position.T, run.velocity.T, strict=True):
+        slope = np.diff(q) / steps
+        speed = np.quantile(np.nan_to_num(np.abs(v)), 0.99)
+        rounding = _ROUNDING * np.abs(np.nan_to_num(q)).max()
+        resolution = max(_resolution(q, _COARSEST), rounding) / np.median(steps)
+        least = _SPEED_SHARE * speed + _STEPS * (resolution + _resolution(v, _COARSEST))
+        end |= _is_large(slope - v[1:], least)
+        # Of two wrong states in a row, both changes.
+        large = np.pad(_is_large(slope - 0.5 * (v[1:] + v[:-1]), least), 1)
+        first, second, third, fourth = (large[i : count - 2 + i] for i in range(4))
+        found[1:-1] |= second & third | first & third | second & fourth
+        found[[0, -1]] |= large[[1, -2]] & ~large[[2, -3]]
+    found[1:] &= np.append(end[1:] | end[:-1], end[-1])
+    found[0] &= end[0]
     return found
+
+
+def _is_large(difference: Array, least: float) -> Array:
+    """Return a mask of the differences (N,) that are large by themselves and to those around."""
+    size = np.nan_to_num(np.abs(difference))
+    return np.asarray(size > np.maximum(least, _RATIO * _around(size, 1)))
 
 
 def find_spikes(values: Array) -> Array:
@@ -157,46 +144,45 @@ def find_spikes(values: Array) -> Array:
     for j, column in enumerate(values.T):
         rows = np.flatnonzero(np.isfinite(column))
         if len(rows) >= LEAST_STATES:
-            few = column[rows, np.newaxis]
-            found[rows, j] = (_deviates(few, 1) | _deviates(few, 2))[:, 0]
+            found[rows, j] = _deviates(column[rows], 1) | _deviates(column[rows], 2)
     return found
 
 
 def _deviates(values: Array, count: int) -> Array:
-    """Return a mask of the values of which up to a number in a row deviate, shape (N, n)."""
+    """Return a mask of the values of which up to a number in a row deviate, shape (N,)."""
     from scipy.ndimage import median_filter
 
-    distance = np.abs(values - median_filter(values, (2 * count + 1, 1), mode='nearest'))
-    usual = np.maximum(np.median(distance, axis=0), _around(distance, 0)) / 0.6745
-    low, high = np.quantile(values, (0.02, 0.98), axis=0)
-    least = np.maximum(count * _SPIKE_SHARE * (high - low), _ROUNDING * np.abs(values).max(axis=0))
-    ends = np.pad(values, ((count, count), (0, 0)), mode='edge')
+    distance = np.abs(values - median_filter(values, 2 * count + 1, mode='nearest'))
+    usual = np.maximum(np.median(distance), _around(distance, 0)) / 0.6745
+    low, high = np.quantile(values, (0.02, 0.98))
+    least = max(count * _SPIKE_SHARE * (high - low), _ROUNDING * np.abs(values).max())
+    ends = np.pad(values, count, mode='edge')
     step = np.abs(ends[2 * count :] - ends[: -2 * count])  # the overshoot of a step returns less
-    least = np.maximum(least + _STEPS * _resolution(values), step)
-    return distance > np.maximum(_SURE * usual, least)
+    return distance > np.maximum(
+        _SURE * usual, np.maximum(least + _STEPS * _resolution(values), step)
+    )
 
 
 def _around(values: Array, skipped: int) -> Array:
-    """Return the larger of the medians of the values before and after each, shape (N, n).
+    """Return the larger of the medians of the values before and after each, shape (N,).
 
     Args:
-        values: Shape (N, n).
+        values: Shape (N,).
         skipped: Number of values on either side that are not used.
     """
     from scipy.ndimage import median_filter
 
-    medians = median_filter(values, (_AROUND, 1), mode='mirror')
-    rows, reach = np.arange(len(values)), 1 + skipped + _AROUND // 2
-    before, after = (medians[np.clip(rows + k, 0, len(rows) - 1)] for k in (-reach, reach))
-    return np.maximum(before, after)
+    medians = median_filter(values, _AROUND, mode='mirror')
+    reach = 1 + skipped + _AROUND // 2
+    ends = np.pad(medians, reach, mode='edge')
+    return np.maximum(ends[: -2 * reach], ends[2 * reach :])
 
 
-def _resolution(values: Array, largest: float = math.inf) -> Array:
-    """Return the smallest change of each column, a step of its sensor, shape (n,).
+def _resolution(values: Array, largest: float = math.inf) -> float:
+    """Return the smallest change of values (N,), a step of a sensor, at most ``largest``.
 
-    It is 0 where there are too few changes, and at most ``largest``.
+    It is 0 where there are too few changes.
     """
-    change = np.abs(np.diff(values, axis=0))
-    changes = (change > 0.0).sum(axis=0)
-    smallest = np.where(change > 0.0, change, np.inf).min(axis=0)
-    return np.where(changes >= _LEAST_CHANGES, np.minimum(smallest, largest), 0.0)
+    change = np.abs(np.diff(values))
+    changes = change[change > 0.0]
+    return min(changes.min(), largest) if len(changes) >= _LEAST_CHANGES else 0.0

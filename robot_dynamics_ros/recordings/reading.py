@@ -159,7 +159,7 @@ class RecordingReader(ExitStack):
         try:
             self.topics = choose_topics(self.bag, **topics)
             texts = [
-                self.bag.first(topic, strict=False)
+                self.bag.first(topic)
                 for topic in (self.topics.description, self.topics.parameters)
             ]
             self.description, self._parameters = (str(x.data) if x else '' for x in texts)
@@ -596,13 +596,13 @@ class RobotChoice:
         names = tuple(row.joint for row in rows) or reader.layout.joints  # of the model
         missing = [name for name in tree.joint_names if name not in names]
         chosen = self.selection.get('joints') or self.selection.get('tip') or tree.mechanism
-        if self.recorded_joints and len(self.recorded_joints) < tree.n and not chosen:
-            arm = self._load(reader, self.selection, load_arm)
-            if len(self.recorded_joints) == arm.n:
-                reader.remarks.append(arm.remarks[0])  # which joints are taken for a gripper
-                return arm
         if self.recorded_joints:
-            return tree
+            fewer = len(self.recorded_joints) < tree.n and not chosen
+            arm = self._load(reader, self.selection, load_arm) if fewer else tree
+            if len(self.recorded_joints) != arm.n:
+                return tree
+            reader.remarks += arm.remarks[:1] if fewer else ()  # which joints are of a gripper
+            return arm
         of_model = {*tree.joint_names, *tree.locked, *tree.mimic_joints}
         known = [name for name in tree.joint_names if name in names]
         others = [name for name in names if name not in of_model]
@@ -654,23 +654,18 @@ class RobotChoice:
 
 def _moved_locks(run: Recording, tree: Robot) -> Iterator[str]:
     """Yield a note for each locked joint that matters and was not where the model has it."""
-    for name in tree.influential:
-        if name not in run.joints:
-            continue
-        q, locked = run.position[:, run.joints.index(name)], tree.locked[name]
+    for name in [x for x in tree.influential if x in run.joints]:
+        q = run.position[:, run.joints.index(name)]
         q = np.unwrap(q) if name in tree.turning_locks else q
-        if max(tree.lock_error(name, x) for x in q.tolist()) <= _LOCK_TOLERANCE:
-            continue
-        low, high, elsewhere = q.min(), q.max(), f'the model has it at {locked:.4g}'
-        if high - low > _LOCK_TOLERANCE:
+        if max(tree.lock_error(name, x) for x in q.tolist()) > _LOCK_TOLERANCE:
+            low, high, rest = q.min(), q.max(), f'{np.median(q):.4g}'
+            moved = high - low > _LOCK_TOLERANCE
+            stood = f'moved from {low:.4g} to {high:.4g}' if moved else f'stood at {rest}'
             yield (
-                f'{MOVED}{name!r} moved from {low:.4g} to {high:.4g}, {elsewhere}: what it '
-                'carries is modelled wrongly; take it into the joints'
+                f'{MOVED}{name!r} {stood}, the model has it at {tree.locked[name]:.4g}: what it '
+                'carries is modelled wrongly; take it into the joints, or give '
+                f'--locked {quote(f"{name}:={rest}")}'
             )
-        else:
-            rest = f'{np.median(q):.4g}'
-            option = f'--locked {quote(f"{name}:={rest}")}'
-            yield f'{MOVED}{name!r} stood at {rest}, {elsewhere}: give {option}'
 
 
 def _recorded_gravity(parameters: Mapping[str, Any]) -> tuple[float, float, float]:

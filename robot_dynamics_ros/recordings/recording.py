@@ -237,19 +237,13 @@ def require_one_unit(profile: DriverProfile, declared: Mapping[str, Mapping[str,
         ConfigurationError: A quantity would be converted twice; names the key and both units.
     """
     for row in profile.joints or (profile.defaults,):
-        units = {
-            'position': ('position_unit', row.position_unit),
-            'velocity': ('velocity_unit', row.velocity_unit),
-            'effort': ('measured_effort_unit', row.measured_effort_unit)
-            if row.measured_effort_unit
-            else ('effort_unit', row.effort_unit),
-            'command': ('effort_unit', row.effort_unit),
-        }
-        for column, unit in ((x, unit) for x, own in declared.items() for unit in own.values()):
-            key, twice = units.get(column, ('', ''))
-            if twice and twice not in _SI and unit not in MOTOR_EFFORT_UNITS:
+        measured = 'measured_effort_unit' if row.measured_effort_unit else 'effort_unit'
+        keys = {'position': 'position_unit', 'velocity': 'velocity_unit', 'effort': measured}
+        for column, key in {**keys, 'command': 'effort_unit'}.items():
+            own, units = getattr(row, key), {*declared.get(column, {}).values()}
+            if own and own not in _SI and (twice := units - {*MOTOR_EFFORT_UNITS}):
                 si = 'N m, or motor N m with a gear_ratio' if 'effort' in key else 'SI units'
-                problem = f'is {twice}, and the table declares {unit}: converted twice'
+                problem = f'is {own}, and the table declares {min(twice)}: converted twice'
                 culprit = f'driver profile {profile.name!r}, {key}'
                 raise ConfigurationError(culprit, problem, f'give {si}, or leave it out')
 

@@ -160,7 +160,7 @@ class ReplaySource:
             RecordingError: One is of another schema, or was edited.
         """
         bag, topics, log, unreadable = reader.bag, reader.topics, list[Change](), 0
-        first = bag.first(topics.states, strict=False)
+        first = bag.first(topics.states)
         begin = 0 if first is None else stamp_ns(first)
         for change in recorded_changes(reader):
             if isinstance(change, RecordingError):

@@ -21,7 +21,7 @@ unknown.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -42,7 +42,6 @@ from robot_dynamics_ros.estimation.regressor import regressor
 from robot_dynamics_ros.estimation.rest import standstill
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.parameters import counted
-from robot_dynamics_ros.recordings.outliers import TOO_MANY
 from robot_dynamics_ros.recordings.recording import EFFORTS, LEAST_STATES, ROUNDING_S, Recording
 from robot_dynamics_ros.recordings.timing import (
     BRIDGED,
@@ -55,8 +54,10 @@ from robot_dynamics_ros.recordings.timing import (
 from robot_dynamics_ros.spatial.scalar import Array
 
 _EVEN = 1.5  # ratio of four steps in a row up to which the third derivative is told
+_SLAB = 8192  # instants whose regressor is in memory at once
+_LIMIT_MARGIN = 1e-3  # share of a joint's range next to a limit
+_AT_EFFORT = 1.0 - 1e-9  # share of an effort limit from which a command is at it
 _ANSWERED = 0.5  # share of the states from which commands are not merely held
-_NO_NUMBER = 1e6  # rad, m and their rates: beyond the range of any sensor
 
 
 def effort_source(recording: Recording, wanted: str = 'auto') -> str:
@@ -73,39 +74,6 @@ def effort_source(recording: Recording, wanted: str = 'auto') -> str:
     commanded = np.isfinite(recording.effort).any(axis=0)
     enough = commanded.all() and (recording.answer_ns >= 0).mean() >= _ANSWERED
     return 'commanded' if enough or commanded.any() > recording.has_measured else 'measured'
-
-
-def _refuse_impossible(run: Recording) -> None:
-    """Reject a recording with values beyond the range of any sensor, or too many NaN.
-
-    Raises:
-        RecordingError: Names the joint and the value.
-    """
-    for name in ('position', 'velocity'):
-        values = getattr(run, name)
-        largest = np.fmax.reduce(np.abs(values), axis=0, initial=0.0)
-        joint = int(np.argmax(largest))
-        if largest[joint] > _NO_NUMBER:
-            raise RecordingError(
-                'the recording',
-                f'has a {name} of {largest[joint]:.3g} for joint {run.joints[joint]!r}, beyond '
-                'the range of any sensor',
-                'repair the driver, or cut the recording with --from and --to',
-            )
-        lost = ~np.isfinite(values).all(axis=1)
-        if lost.mean() > TOO_MANY and np.isfinite(values).any():
-            culprit = run.joints[int(np.argmin(np.isfinite(values).sum(axis=0)))]
-            raise RecordingError(
-                'the recording',
-                f'has no {name} (NaN) in {100.0 * lost.mean():.3g} % of its states, most of joint '
-                f'{culprit!r}',
-                'repair the driver, or cut the recording with --from and --to',
-            )
-
-
-_SLAB = 8192  # instants whose regressor is in memory at once
-_LIMIT_MARGIN = 1e-3  # share of a joint's range next to a limit
-_AT_EFFORT = 1.0 - 1e-9  # share of an effort limit from which a command is at it
 
 
 @dataclass(frozen=True)
@@ -213,28 +181,33 @@ def samples_of(
     timing = find_timing(
         run, commanded=not measured, name=preparation.timing, cutoff=preparation.cutoff
     )
-    known = run.complete
-    rows, stamps = np.flatnonzero(known), run.stamp_ns[known]
-    steps, valid = timing.steps(stamps), timing.single(stamps)
-    states = run.position[known], run.velocity[known]
-    time, *columns, own = differentiated(timing.name, steps, *states)
+    rows = np.flatnonzero(run.complete)
+    steps, valid = timing.steps(run.stamp_ns[rows]), timing.single(run.stamp_ns[rows])
     if timing.name == 'sampled':
         near = steps <= BRIDGED * timing.period
         valid = near[1:] & near[:-1]
-    none, place = np.zeros((len(own), tree.n), np.uint8), rows[own]
-    columns += [sign(columns[-1]), run.effort[place], none]
-    motion = Instants(place, run.time[place], *columns)
-    del states, columns  # of a long recording
-    if timing.cutoff is None or not len(time):
-        motion = motion.where(valid)
-    else:
-        found = (
-            _filtered(motion.take(rows), time[rows], valid[rows], timing, sign)
-            for rows in pieces(time, timing.period)
-        )
-        motion = Instants.joined([*found])
+
+    place, columns = rows, np.empty((6, 0, tree.n))
+    for j in range(tree.n):  # one by one: they are long
+        states = run.position[rows, j : j + 1], run.velocity[rows, j : j + 1]
+        time, *derived, own = differentiated(timing.name, steps, *states)
+        signals = [*(x[:, 0] for x in derived), run.effort[rows[own], j]]
+        if timing.cutoff is None or not len(time):
+            kept, found = valid, np.array([*signals[:4], sign(signals[3]), signals[4]])[:, valid]
+        else:
+            parts = [
+                _filtered(time[part], valid[part], [x[part] for x in signals], timing, sign)
+                for part in pieces(time, timing.period)
+            ]
+            kept, found = (np.concatenate(x, axis=-1) for x in zip(*parts, strict=True))
+        if not j:
+            place, columns = rows[own][kept], np.empty((*found.shape, tree.n))
+        columns[:, :, j] = found
+    q, v, a, friction, direction, effort = columns
     if len(run.carried):
-        motion = replace(motion, effort=motion.effort - _carried(run, tree, motion))
+        effort = effort - _carried(run, tree, q, v, a)
+    none = np.zeros(q.shape, np.uint8)
+    motion = Instants(place, run.time[place], q, v, a, friction, direction, effort, none)
     return Samples(motion, run, timing, np.zeros(0))
 
 
@@ -282,12 +255,12 @@ def effort_rates(motion: Instants) -> Array:
     return np.where((steps <= BRIDGED * np.median(steps))[:, np.newaxis], rates, np.nan)
 
 
-def _carried(run: Recording, tree: Robot, motion: Instants) -> Array:
+def _carried(run: Recording, tree: Robot, q: Array, v: Array, a: Array) -> Array:
     """Return the effort of the known payload of a recording, shape (M, n), N m or N."""
-    effort = np.zeros(motion.q.shape)
+    effort = np.zeros(q.shape)
     for start in range(0, len(effort), _SLAB):
         some = slice(start, start + _SLAB)
-        Y = regressor(tree, motion.q[some], motion.v[some], motion.a[some])
+        Y = regressor(tree, q[some], v[some], a[some])
         effort[some] = Y[:, :, : len(run.carried)] @ run.carried
     return effort
 
@@ -306,7 +279,7 @@ def prepare(recording: Recording, tree: Robot, preparation: Preparation) -> Samp
     Raises:
         UnknownNameError: The timing or effort is unknown, or a joint was not recorded.
         ParameterError: The delay or the cut-off is out of range.
-        RecordingError: The recording has no states without a gap, or values beyond any sensor.
+        RecordingError: The recording has no states without a gap.
     """
     if preparation.delay < 0:
         raise ParameterError('delay', preparation.delay, 'a command acts after its state')
@@ -318,7 +291,6 @@ def prepare(recording: Recording, tree: Robot, preparation: Preparation) -> Samp
             f'has {counted(int(complete.sum()), "state")} with position and velocity',
             f'at least {LEAST_STATES} are needed',
         )
-    _refuse_impossible(recording)
     samples = samples_of(recording, tree, preparation, np.sign)
     run, timing = samples.run.rows(complete), samples.timing
     motion = samples.driven.take(samples.motion.row >= preparation.delay)
@@ -394,15 +366,26 @@ def differentiated(name: str, steps: Array, q: Array, v: Array) -> tuple[Array, 
 
 
 def _filtered(
-    instants: Instants,
     time: Array,
     valid: Array,
+    signals: Sequence[Array],
     timing: SampleTiming,
     direction: Callable[[Array], Array],
-) -> Instants:
-    """Apply the same filter to all signals of a piece without gaps.
+) -> tuple[Array, Array]:
+    """Apply the same filter to all signals of a joint, in a piece without gaps.
 
     It acts on values at equal intervals, on lines between the instants.
+
+    Args:
+        time: Shape (M,), s.
+        valid: Mask of the instants that can be used, shape (M,).
+        signals: Position, velocity, acceleration, velocity of friction, effort, shape (M,) each.
+        timing: Has the cut-off.
+        direction: Direction of Coulomb friction by velocity.
+
+    Returns:
+        Mask of the instants that have filtered values, shape (M,); the values, with the direction
+        before the effort, shape (6, K).
     """
     period = timing.period
     grid = np.arange(time[0], time[-1] + 0.5 * period, period)
@@ -421,21 +404,16 @@ def _filtered(
         smoothed[~low.all_valid(near)] = np.nan
         return smoothed
 
-    inside = np.isfinite(smooth(instants.v_friction[:, 0], valid))
+    *motion, effort = signals
+    columns = [smooth(x, valid) for x in motion]
+    inside = np.isfinite(columns[-1])
     if not inside.any():
-        return instants.take(slice(0))
+        return np.zeros(len(time), dtype=bool), np.zeros((6, 0))
+    sign = direction(np.interp(time, middle[inside], columns[-1][inside]))
+    columns += [smooth(sign, valid), smooth(effort, valid & np.isfinite(effort))]
     at = np.clip(np.searchsorted(middle, time - ROUNDING_S), 1, len(middle) - 1)
     keep = valid & (time >= middle[0] - ROUNDING_S) & (time <= middle[-1] + ROUNDING_S)
     keep &= inside[at] & inside[at - 1]
     at = at[keep]
     share = (time[keep] - middle[at - 1]) / (middle[at] - middle[at - 1])
-    signals = instants.q, instants.v, instants.a, instants.v_friction
-    filtered = np.empty((len(signals) + 2, len(at), instants.q.shape[1]))
-    for j, tau in enumerate(instants.effort.T):  # a joint at a time: they are long
-        columns = [smooth(x[:, j], valid) for x in signals]
-        sign = direction(np.interp(time, middle[inside], columns[-1][inside]))
-        columns += [smooth(sign, valid), smooth(tau, valid & np.isfinite(tau))]
-        for target, x in zip(filtered, columns, strict=True):
-            target[:, j] = (1.0 - share) * x[at - 1] + share * x[at]
-    own = instants.row[keep], instants.time[keep], *filtered, instants.excluded[keep]
-    return Instants(*own)
+    return keep, np.array([(1.0 - share) * x[at - 1] + share * x[at] for x in columns])

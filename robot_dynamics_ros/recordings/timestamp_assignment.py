@@ -17,10 +17,13 @@ source time, so that the same run gives the same bag.
 
 from __future__ import annotations
 
-import array
 import heapq
+import math
+from array import array
 from bisect import bisect_right
+from collections import defaultdict, deque
 from collections.abc import Callable
+from functools import partial
 
 #: Called with topic, time in ns, serialized message.
 Write = Callable[[str, int, bytes], None]
@@ -38,28 +41,22 @@ class TimestampAssigner:
         jumps: Number of times the timestamps of the states went back.
         repeated: Number of duplicates dropped, by topic.
         latencies_ns: Latency from publishing a state to publishing the message computed from it,
-            ns, by topic without timestamps; of the last 50,000 messages or more.
+            ns, by topic without timestamps; of the last 100,000 messages.
 
     Args:
         write: Called with the messages in order.
     """
 
     def __init__(self, write: Write) -> None:
-        self._write = write
-        self._ranks: dict[str, int] = {}
-        self._sent = array.array('q')
-        self._stamps = array.array('q')
-        self._first_stamp = 0
-        self._count = 0
+        self._write, self._ranks = write, dict[str, int]()
+        self._sent, self._stamps = array('q'), array('q')
+        self._first_stamp = self._count = self.states = self.jumps = 0
         # (source time, count, topic, own timestamp or 0, data), until the next state
         self._untimed: list[tuple[int, int, str, int, bytes]] = []
         # (time, rank of the topic, source time, count, topic, data)
         self._timed: list[tuple[int, int, int, int, str, bytes]] = []
-        self.states = 0
-        self.jumps = 0
-        self.repeated: dict[str, int] = {}
-        self._last: dict[str, tuple[int, bytes]] = {}
-        self.latencies_ns: dict[str, array.array[int]] = {}
+        self.repeated, self._last = dict[str, int](), dict[str, tuple[int, bytes]]()
+        self.latencies_ns = defaultdict[str, deque[int]](partial(deque, maxlen=_MAX_STATES))
 
     def add_topic(self, topic: str) -> None:
         """Declare a topic; messages of the same time are sorted by order of declaration."""
@@ -82,7 +79,7 @@ class TimestampAssigner:
         if not self._stamps:
             self._first_stamp = stamp
         self.states += 1
-        self._sent.append(max(sent, self._sent[-1]) if self._sent else sent)
+        self._sent.append(max([sent, *self._sent[-1:]]))
         self._stamps.append(stamp)
         if len(self._stamps) > _MAX_STATES:
             del self._sent[: _MAX_STATES // 2], self._stamps[: _MAX_STATES // 2]
@@ -106,19 +103,19 @@ class TimestampAssigner:
 
     def close(self) -> None:
         """Write all remaining messages."""
-        self._assign_times(None)
-        self._flush(None)
+        self._assign_times()
+        self._flush()
 
     def _restart(self, sent: int) -> None:
         """Restart after time went back, as on a reset of the simulation."""
         self.jumps += 1
         self._assign_times(sent)
-        self._flush(None)
+        self._flush()
         del self._sent[:], self._stamps[:]
 
-    def _assign_times(self, before: int | None) -> None:
-        """Assign times to the waiting messages sent before a source time, or to all if None."""
-        while self._untimed and (before is None or self._untimed[0][0] < before):
+    def _assign_times(self, before: float = math.inf) -> None:
+        """Assign times to the waiting messages that were sent before a source time."""
+        while self._untimed and self._untimed[0][0] < before:
             sent, _, topic, stamp, data = heapq.heappop(self._untimed)
             time = self._time_of(sent, stamp)
             if self._is_repeated(topic, time, data):
@@ -126,10 +123,7 @@ class TimestampAssigner:
             self._push(time, sent, topic, data)
             if not stamp and self._sent and sent >= self._sent[0]:
                 state_sent = self._sent[bisect_right(self._sent, sent) - 1]
-                times = self.latencies_ns.setdefault(topic, array.array('q'))
-                times.append(sent - state_sent)
-                if len(times) > _MAX_STATES:
-                    del times[: _MAX_STATES // 2]
+                self.latencies_ns[topic].append(sent - state_sent)
 
     def _is_repeated(self, topic: str, time: int, data: bytes) -> bool:
         repeated = self._last.get(topic) == (time, data)
@@ -141,13 +135,13 @@ class TimestampAssigner:
         if not self._stamps:
             return stamp or sent
         paired = self._stamps[max(0, bisect_right(self._sent, sent) - 1)]
-        return stamp if self._first_stamp <= stamp <= paired and stamp else paired
+        return stamp if stamp and self._first_stamp <= stamp <= paired else paired
 
     def _push(self, time: int, sent: int, topic: str, data: bytes) -> None:
         self._count += 1
         heapq.heappush(self._timed, (time, self._ranks[topic], sent, self._count, topic, data))
 
-    def _flush(self, until: int | None) -> None:
-        while self._timed and (until is None or self._timed[0][0] < until):
+    def _flush(self, until: float = math.inf) -> None:
+        while self._timed and self._timed[0][0] < until:
             time, _, _, _, topic, data = heapq.heappop(self._timed)
             self._write(topic, time, data)

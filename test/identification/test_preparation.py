@@ -263,19 +263,11 @@ def test_a_joint_whose_efforts_are_all_zero_has_unknown_efforts(free, run):
     assert (known == [True, False]).all()
 
 
-def test_unknown_states_are_left_out_up_to_the_share_that_allows_a_verdict(free, run):
-    def prepared(share, value=np.nan):
-        velocity = run.velocity.copy()
-        velocity[500 : 500 + round(share * len(velocity)), 1] = value
-        return prepare(replace(run, velocity=velocity), free, Preparation()).motion
-
-    assert len(prepared(0.05).time) == pytest.approx(0.95 * len(run.time), abs=3)
-    for given, said in (
-        ((0.2,), "no velocity .* in 20 % of its states, most of joint 'joint2'"),
-        ((0.01, 1e7), "velocity of 1e.07 for joint 'joint2', beyond the range"),
-    ):
-        with pytest.raises(RecordingError, match=said):
-            prepared(*given)
+def test_unknown_states_are_left_out(free, run):
+    velocity = run.velocity.copy()
+    velocity[500:700, 1] = np.nan
+    motion = prepare(replace(run, velocity=velocity), free, Preparation()).motion
+    assert len(motion.time) == pytest.approx(len(run.time) - 200, abs=3)
 
 
 def test_a_gap_parts_the_recording(free, run):

@@ -8,18 +8,21 @@ efforts as one number per joint.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from robot_dynamics_ros.control.topics import force_topic, force_topics
+from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.messages import stamp_ns
 from robot_dynamics_ros.recordings.bag.storage import Storage
 from robot_dynamics_ros.recordings.bag.tables import read_table
 from robot_dynamics_ros.recordings.columns import (
     SINGLE,
     STATE,
+    Deserialize,
     Group,
     Rows,
     TopicGroups,
@@ -95,12 +98,21 @@ def message_parts(message: Any, place: int = 0, arrival_ns: int = 0) -> dict[str
     return parts
 
 
-def message_columns(messages: Iterable[tuple[Any, int, int]]) -> dict[str, list[Group]]:
-    """Return the columns of :func:`message_parts`, with its arguments, by topic below theirs."""
+def message_columns(
+    messages: Iterable[tuple[Any, int, int]], deserialize: Deserialize
+) -> dict[str, list[Group]]:
+    """Return the columns of serialized messages by topic below theirs; damaged ones are left out.
+
+    Args:
+        messages: The messages, with their places and times.
+        deserialize: Deserializes one.
+    """
     found: dict[str, dict[tuple[str, ...], list[Rows]]] = {}
-    for message in messages:
-        for part, (names, rows) in message_parts(*message).items():
-            found.setdefault(part, {}).setdefault(names, []).append(rows)
+    for data, place, arrival_ns in messages:
+        with suppress(RecordingError):
+            parts = message_parts(deserialize(data), place, arrival_ns)
+            for part, (names, rows) in parts.items():
+                found.setdefault(part, {}).setdefault(names, []).append(rows)
     return {
         part: [Group(names, Rows.joined(rows)) for names, rows in own.items()]
         for part, own in found.items()

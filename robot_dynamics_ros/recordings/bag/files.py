@@ -76,18 +76,34 @@ def find_files(path: str | os.PathLike[str]) -> BagFiles:
         raise RecordingError(
             f'bag {str(path)!r}', 'holds no .mcap or .db3 file', 'give a rosbag2 folder'
         )
-    metadata, problem = _metadata(path / _METADATA)
-    if metadata is None:
-        return BagFiles(path, tuple(present), notes=(problem,))
-    files, notes = _list_files(metadata, present)
-    return BagFiles(
-        path,
-        tuple(files),
-        _counts(metadata),
-        _remarks(metadata),
-        str(metadata.get('ros_distro') or ''),
-        tuple(notes),
-    )
+    file, counts, remarks = path / _METADATA, dict[str, int](), dict[str, str]()
+    text = file.read_text(encoding='utf-8', errors='replace') if file.is_file() else ''
+    metadata = yaml_mapping(text).get('rosbag2_bagfile_information')
+    files, notes = _listed(metadata, present)
+    if not files:
+        what = 'damaged' if file.is_file() else 'missing'
+        notes = [f'{_METADATA} is {what}: every storage file in the folder was read']
+    if not isinstance(metadata, dict):
+        return BagFiles(path, tuple(present), notes=tuple(notes))
+    with suppress(KeyError, TypeError, ValueError, OverflowError):  # damaged ones
+        for entry in metadata['topics_with_message_count']:
+            counts[str(entry['topic_metadata']['name'])] = int(entry['message_count'])
+    with suppress(KeyError, AttributeError):
+        remarks = {str(key): str(x) for key, x in metadata['custom_data'].items()}
+    distro = str(metadata.get('ros_distro') or '')
+    return BagFiles(path, tuple(files or present), counts, remarks, distro, tuple(notes))
+
+
+def _listed(metadata: Any, present: list[Path]) -> tuple[list[Path], list[str]]:
+    """Return the files that metadata list, and notes on missing and unlisted ones."""
+    listed = metadata.get('relative_file_paths') if isinstance(metadata, dict) else ()
+    names = [PurePath(str(name)).name for name in listed] if isinstance(listed, list) else []
+    by_name = {file.name: file for file in present}
+    missing = [name for name in names if name not in by_name]
+    others = [name for name in by_name if name not in names]
+    notes = [f'{", ".join(missing)}: listed in {_METADATA}, but missing'] if missing else []
+    notes += [f'{", ".join(others)}: not listed in {_METADATA}; not read'] if others else []
+    return [by_name[name] for name in names if name in by_name], notes
 
 
 def _not_a_recording(path: Path) -> RecordingError:
@@ -123,60 +139,6 @@ def _natural_key(path: Path) -> list[Any]:
     """Return a sort key that orders ``bag_2`` before ``bag_10``."""
     parts = re.split(r'(\d+)', path.name)
     return [int(part) if part.isdigit() else part for part in parts]
-
-
-def _metadata(path: Path) -> tuple[dict[str, Any] | None, str]:
-    """Return the metadata, or None and the reason."""
-    if not path.is_file():
-        return None, f'{_METADATA} is missing: every storage file in the folder was read'
-    document = yaml_mapping(path.read_text(encoding='utf-8', errors='replace'))
-    information = document.get('rosbag2_bagfile_information')
-    if isinstance(information, dict):
-        return information, ''
-    return None, f'{_METADATA} is damaged: every storage file in the folder was read'
-
-
-def _list_files(metadata: Mapping[str, Any], present: list[Path]) -> tuple[list[Path], list[str]]:
-    """Return the files listed in the metadata and unlisted ones of the same series, and notes."""
-    listed = metadata.get('relative_file_paths')
-    names = [PurePath(str(name)).name for name in listed] if isinstance(listed, list) else []
-    by_name = {file.name: file for file in present}
-    notes = []
-    missing = [name for name in names if name not in by_name]
-    if missing:
-        notes.append(f'{", ".join(missing)}: listed in {_METADATA}, but missing')
-    files = [by_name[name] for name in names if name in by_name]
-    series = {_series(name) for name in names}
-    unlisted = [file for file in present if file not in files]
-    added = [file for file in unlisted if not files or _series(file.name) in series]
-    if added:
-        listing = ', '.join(file.name for file in added)
-        notes.append(f'{listing}: not listed in {_METADATA}, but of the same recording; also read')
-    others = [file.name for file in unlisted if file not in added]
-    if others:
-        notes.append(f'{", ".join(others)}: not listed in {_METADATA}; not read')
-    return sorted(files + added, key=_natural_key) if added else files, notes
-
-
-def _series(name: str) -> str:
-    """Return a file name without its split number."""
-    return re.sub(r'_\d+$', '', _STORAGE_NAME.sub('', name))
-
-
-def _remarks(metadata: Mapping[str, Any]) -> dict[str, str]:
-    custom = metadata.get('custom_data')
-    return {str(k): str(v) for k, v in custom.items()} if isinstance(custom, dict) else {}
-
-
-def _counts(metadata: Mapping[str, Any]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    listed = metadata.get('topics_with_message_count')
-    for entry in listed if isinstance(listed, list) else []:
-        try:
-            counts[str(entry['topic_metadata']['name'])] = int(entry['message_count'])
-        except (KeyError, TypeError, ValueError, OverflowError):
-            continue
-    return counts
 
 
 #: First bytes of a zstd frame; a CDR message starts with 0.

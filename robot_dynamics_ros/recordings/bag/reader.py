@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros.errors import MissingDependencyError, RecordingError
-from robot_dynamics_ros.parameters import counted
 from robot_dynamics_ros.recordings.bag.converted import (
     CONTROLLER_STATE,
     TableStorage,
@@ -231,11 +230,10 @@ class BagReader(ExitStack):
             self.remarks = dict(self._files.remarks)
             self.counts.update({} if any(self.counts.values()) else self._files.counts)
             self._read_counts: dict[str, int] = {}
-            self._damaged_messages = 0
             self._kept, self._kept_topics = list[RawMessage](), frozenset[str]()
             self.sources = dict[str, str]()
             for source in [x for x, kind in self.topics.items() if kind == CONTROLLER_STATE]:
-                parts = message_parts(self.first(source, strict=False))
+                parts = message_parts(self.first(source))
                 for part, group in parts.items():
                     topic = f'{source}/{part}'
                     self.topics[topic] = STATE if group.names else SINGLE
@@ -255,8 +253,6 @@ class BagReader(ExitStack):
             expected = self._files.counts.get(topic, count)
             if count < expected:
                 sentences.append(f'{expected - count} of {expected} messages on {topic} are lost')
-        if self._damaged_messages:
-            sentences.append(f'{counted(self._damaged_messages, "damaged message")}: left out')
         return sentences
 
     def blocks(self, *topics: str) -> Iterator[list[RawMessage]]:
@@ -271,12 +267,10 @@ class BagReader(ExitStack):
         for storage in self._storages:
             for block in storage.blocks(frozenset(topics).__contains__):
                 count.update([topic for topic, _, _ in block])
-                packed = [k for k, (_, _, data) in enumerate(block) if data[:4] == ZSTD_MAGIC]
-                for k in reversed(packed):  # each may be compressed by itself
-                    topic, time_ns, data = block[k]
-                    plain, complete = decompress(data, 'zstd')
-                    block[k : k + 1] = [(topic, time_ns, memoryview(plain))] * complete
-                    self._damaged_messages += not complete
+                for k, (topic, time_ns, data) in enumerate(block):
+                    if data[:4] == ZSTD_MAGIC:  # each may be compressed by itself
+                        plain, _ = decompress(data, 'zstd')
+                        block[k] = topic, time_ns, memoryview(plain)
                 yield block
         self._read_counts |= count
 
@@ -293,41 +287,29 @@ class BagReader(ExitStack):
         if isinstance(self._storages[0], TableStorage):
             yield from self._storages[0].columns(topics)
             return
-        kinds = {x: self.topics[x] for x in topics if x not in self.sources}
         decoders = {
-            x: Decoder(k, partial(self.deserialize, kind=k), commands=x == commands)
-            for x, k in kinds.items()
+            x: Decoder(kind, partial(self.deserialize, kind=kind), commands=x == commands)
+            for x, kind in self.topics.items()
+            if x in topics and x not in self.sources
         }
         count, kept = 0, list[RawMessage]()
         for block in self.blocks(*(self.sources.get(x, x) for x in topics), *keep):
             kept += [(x, time_ns, bytes(data)) for x, time_ns, data in block if x in keep]
             names, times, contents = zip(*block, strict=True) if block else ((), (), ())
             arrival_ns, columns = np.array(times, dtype=np.int64), list[TopicGroups]()
-            for topic in dict.fromkeys(names):
+            for topic in (x for x in dict.fromkeys(names) if x not in keep):
                 index = [k for k, name in enumerate(names) if name == topic]
                 found = [contents[k] for k in index], count + np.array(index), arrival_ns[index]
                 if topic in decoders:
-                    parts = {topic: decoders[topic].groups(*found)}
-                elif topic not in keep:
-                    messages = zip(*found, strict=True)
-                    readable = message_columns(self._readable(messages, self.topics[topic]))
-                    parts = {f'{topic}/{part}': groups for part, groups in readable.items()}
-                else:
+                    columns.append((topic, len(index), decoders[topic].groups(*found)))
                     continue
-                columns += [(x, len(index), parts[x]) for x in parts if x in topics]
+                read = partial(self.deserialize, kind=CONTROLLER_STATE)
+                parts = message_columns(zip(*found, strict=True), read)
+                own = [x for x in topics if self.sources.get(x) == topic]
+                columns += [(x, len(index), parts.get(x[len(topic) + 1 :], [])) for x in own]
             count += len(block)
             yield columns
         self._kept, self._kept_topics = kept, frozenset(keep)
-
-    def _readable(
-        self, messages: Iterable[tuple[Any, int, int]], kind: str
-    ) -> Iterator[tuple[Any, int, int]]:
-        """Yield the readable messages of a type, with their places and times."""
-        for data, *times in messages:
-            try:
-                yield self.deserialize(data, kind), *times
-            except RecordingError:
-                self._damaged_messages += 1
 
     def _storage(self, file: Path) -> Storage:
         """Open a table, a storage file, or a decompressed copy of it."""
@@ -345,29 +327,22 @@ class BagReader(ExitStack):
             storage.add_loss('the compressed file ends early or is damaged')
         return storage
 
-    def messages(self, *topics: str, strict: bool = True) -> Iterator[tuple[str, int, Any]]:
+    def messages(self, *topics: str) -> Iterator[tuple[str, int, Any]]:
         """Yield topic, time in ns and message of the given topics, in the order of the bag.
 
-        Raises:
-            RecordingError: A message does not have the type declared in the bag; if not
-                ``strict``, None is yielded for it.
+        The message is None if it does not have the type declared in the bag.
         """
         for block in self.blocks(*topics):
             for topic, time_ns, data in block:
-                try:
+                message = None
+                with suppress(RecordingError):
                     message = self.deserialize(data, self.topics[topic])
-                except RecordingError:
-                    if strict:
-                        raise
-                    message = None
                 yield topic, time_ns, message
 
-    def first(self, topic: str, *, strict: bool = True) -> Any:
+    def first(self, topic: str) -> Any:
         """Return the first message of a topic, or None; see :meth:`messages`."""
-        if topic in self.topics:
-            for _, _, message in self.messages(topic, strict=strict):
-                return message
-        return None
+        found = self.messages(topic) if topic in self.topics else iter(())
+        return next((message for *_, message in found), None)
 
     def deserialize(self, data: Any, kind: str) -> Any:
         """Deserialize a message of type ``kind``, as defined in the bag, else in ROS.

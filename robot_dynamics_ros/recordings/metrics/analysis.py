@@ -447,7 +447,7 @@ def evaluate(
     if measured and samples.timing.name == 'semi_implicit' and _is_late(run, model, preparation):
         samples = samples_of(run, tree, replace(preparation, delay=-1))
         kind = 'measured, delayed by one step'
-    problems = problem_of(run, tree, measured=measured, samples=samples), outliers.problem()
+    problems = problem_of(run, tree, measured=measured, samples=samples), outliers.problem
     if not measured and not np.isfinite(run.effort).any():
         kind = 'none'
     elif not measured and not np.isfinite(run.measured_effort).any():
@@ -470,7 +470,7 @@ def evaluate(
     judges = not findings
     for name, result in results.items():
         findings += result.findings if judges or name not in JUDGING else ()
-    remarks = [*late_velocities(run), *(() if outliers.few else outliers.remarks())]
+    remarks = [*late_velocities(run), *(() if outliers.few else outliers.remarks)]
     findings += [Finding('warning', text) for text in remarks]
     findings.sort(key=_severity)
     figures: dict[str, Any] = {
@@ -487,7 +487,7 @@ def evaluate(
         }
     }
     figures |= {name: dict(result.figures) for name, result in results.items()}
-    notes = outliers.remarks() if outliers.few else []
+    notes = outliers.remarks if outliers.few else []
     usable = valid and (tree.n == 1 or moving(run).sum() > 1)
     return RunEvaluation(given, figures, findings, notes, results, usable)
 

@@ -160,7 +160,7 @@ def recorded_starts(
     """
     starts: list[float] = []
     if DIAGNOSTICS in reader.bag.topics:
-        for _, _, message in reader.bag.messages(DIAGNOSTICS, strict=False):
+        for _, _, message in reader.bag.messages(DIAGNOSTICS):
             for values in () if message is None else reader.topics.health(message):
                 with suppress(KeyError, ValueError):
                     starts.append(float(values[_START]))
@@ -262,7 +262,7 @@ def contact_forces(
     if not program.contacts:
         return []
     with BagReader(path) as bag:
-        messages = [message for _, _, message in bag.messages(CONSTRAINT)]
+        messages = [message for *_, message in bag.messages(CONSTRAINT) if message]
     if not messages:
         problem = f'has no {CONSTRAINT}'
         raise RecordingError(f'bag {str(path)!r}', problem, 'record that topic of the controller')

@@ -409,7 +409,7 @@ def bag_events(bag: BagReader, topics: Topics, delay: float) -> list[Event]:
     found, known = list[Event](), dict[str, Any]()
     reported = {'message': '', 'last_contact': 'none'}
     named = [x for x in (topics.parameters, topics.status) if x]
-    for topic, time_ns, message in bag.messages(DIAGNOSTICS, *named, strict=False):
+    for topic, time_ns, message in bag.messages(DIAGNOSTICS, *named):
         texts: list[str] = []
         if message is None:
             continue
