@@ -93,13 +93,11 @@ class ContactFlash:
     def __init__(self) -> None:
         self._count, self._start = '', -math.inf
 
-    def update(self, status: Mapping[str, str], time: float) -> bool:
-        """Process the status at a time, s; return whether there is a new contact."""
+    def update(self, status: Mapping[str, str], time: float) -> None:
+        """Process the status at a time, s."""
         before, self._count = self._count, status.get('contacts', '')
-        is_new = before not in ('', self._count) and self._count not in ('', '0')
-        if is_new:
+        if before not in ('', self._count) and self._count not in ('', '0'):
             self._start = time
-        return is_new
 
     def link(self, status: Mapping[str, str], time: float) -> str:
         """Return the link with a new contact at a time, s; empty if there is none."""

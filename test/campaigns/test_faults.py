@@ -157,8 +157,8 @@ def unreported(self, now_ns):
 
 
 def thrown(self):
-    self.rest_at(self.reference.position + 0.3, 0)
-    self._gliding = True
+    self.reference.position += 0.3
+    self.come_to_rest()
 
 
 def larger(self, original, limit, rate):
@@ -203,8 +203,8 @@ def rests_elsewhere(self, original, q, stamp):
     original(self, q + 0.3, stamp)
 
 
-def transfers_by_another_clock(self, original, t, former):
-    original(self, t + 5.0, former)
+def transfers_by_another_clock(self, original, t, former, **named):
+    original(self, t + 5.0, former, **named)
 
 
 def not_joined(self, original, prepared, start_ns):

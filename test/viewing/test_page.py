@@ -591,8 +591,8 @@ def test_a_force_is_an_arrow_at_its_link_with_its_size_in_words(page, arm):
 def test_a_link_flashes_when_its_contact_begins_and_only_then(page, arm):
     flash = ContactFlash()
     statuses = [{'contacts': str(count), 'touched_link': 'bar1'} for count in (3, 3, 4, 0)]
-    begun = [flash.update(status, t) for t, status in enumerate(statuses)]
-    assert begun == [False, False, True, False]
+    shown = [flash.update(x, t) or flash.link(x, t + 0.1) for t, x in enumerate(statuses)]
+    assert shown == ['', '', 'bar1', '']
     assert flash.link(statuses[2], 2.9) == 'bar1'
     assert flash.link(statuses[2], 3.1) == ''
     at_limit = {'first': 0.0, 'second': 3.0}
