@@ -176,6 +176,28 @@ class ContactEvent:
         )
 
 
+class _Phase:
+    """Whether one kind of contact is active, by the ratio of efforts to dead bands."""
+
+    active, minimum, peak, below = False, 0.0, 0.0, 0.0
+
+    def begins(self, ratio: float, step: float) -> bool:
+        """Return whether a contact begins with a ratio, a step (s) after the previous one.
+
+        While the filters decay, it is over below a share of its peak.
+        """
+        if self.active:
+            self.peak = max(self.peak, ratio)
+            over = ratio < max(_END_RATIO, _END_SHARE * self.peak)
+            self.below = self.below + step if over else 0.0
+            self.active, self.minimum = self.below < _END_TIME_S, ratio
+            return False
+        self.minimum = min(self.minimum, ratio)
+        self.active = ratio > max(1.0, _REPEAT_RATIO * self.minimum)
+        self.peak = self.below = 0.0
+        return self.active
+
+
 class ContactDetector:
     """Compares external efforts with dead bands.
 
@@ -221,8 +243,7 @@ class ContactDetector:
         self._step, self._worst = np.zeros(1), np.zeros(kinds)
         self._growth_history: deque[tuple[float, Array]] = deque()
         self._time = self._link_time = 0.0
-        self._peak, self._minimum, self.count = [0.0] * 2, [0.0] * 2, 0
-        self._active, self._end_time = [False] * 2, [0.0] * 2
+        self._phases, self.count = [_Phase() for _ in KINDS], 0
         self.last: ContactEvent | None = None
 
     @property
@@ -233,7 +254,7 @@ class ContactDetector:
     @property
     def in_contact(self) -> bool:
         """Whether a contact is active."""
-        return any(self._active)
+        return any(phase.active for phase in self._phases)
 
     def begin(self, q: Array, v: Array) -> None:
         """Start or restart at a state, together with the observer, see its ``begin``."""
@@ -249,7 +270,7 @@ class ContactDetector:
         self.growth[:, 1:] = 0.0
         self._growth[3::4] = self._observer.breakaway
         self._growth_history.clear()
-        self._active, self._end_time, self._link_time = [False] * 2, [0.0] * 2, 0.0
+        self._phases, self._link_time = [_Phase() for _ in KINDS], 0.0
 
     def update(self, step: float) -> ContactEvent | None:
         """Process the observer's latest state, a step (s) after the previous one.
@@ -263,26 +284,13 @@ class ContactDetector:
             self.last.link = self._outermost(KINDS.index(self.last.kind))
         event = None
         for kind, ratio in enumerate(self._worst.tolist()):
-            if self._active[kind]:
-                self._update_active(kind, ratio, step)
-            else:
-                self._minimum[kind] = min(self._minimum[kind], ratio)
-                if ratio > max(1.0, _REPEAT_RATIO * self._minimum[kind]):
-                    continues, self._active[kind] = kind > 0 and self._active[0], True
-                    self._end_time[kind] = self._peak[kind] = 0.0
-                    if not continues:
-                        event = self._event(kind)
-                    elif self.last is not None and self._link_time <= 0.0:
-                        self.last.kind = KINDS[kind]
+            if not self._phases[kind].begins(ratio, step):
+                continue
+            if not (kind and self._phases[0].active):
+                event = self._event(kind)
+            elif self.last is not None and self._link_time <= 0.0:
+                self.last.kind = KINDS[kind]  # the same contact
         return event
-
-    def _update_active(self, kind: int, ratio: float, step: float) -> None:
-        """Update whether an active contact is over, considering the decay of the filters."""
-        self._peak[kind] = max(self._peak[kind], ratio)
-        over = ratio < max(_END_RATIO, _END_SHARE * self._peak[kind])
-        self._end_time[kind] = self._end_time[kind] + step if over else 0.0
-        self._active[kind] = self._end_time[kind] < _END_TIME_S
-        self._minimum[kind] = ratio
 
     def _compute_signals(self, step: float) -> None:
         """Update filters and growth variables, and compare with the dead bands of 25 ms ago."""
