@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 from typing import NamedTuple
 
 import numpy as np
@@ -152,19 +152,17 @@ class CollisionChecker:
         self._solids, self._measured = [*map(Solid, surfaces)], distance_between(surfaces)
         self._centre = np.array([solid.centre for solid in self._solids]).reshape(-1, 3)
         self._radius = np.array([solid.radius for solid in self._solids])
-        adjacent = _adjacent(tree, links)
+        excluded, parts = {*_adjacent(tree, links)}, self._parts
         pairs = [
             (i, j)
-            for i, j in combinations(range(len(self._parts)), 2)
-            if self._parts[i].body != self._parts[j].body and self._named(i, j) not in adjacent
+            for i, j in combinations(range(len(parts)), 2)
+            if parts[i].body != parts[j].body and (i, j) not in excluded
         ]
-        always = self._always_close(pairs)
-        self._pairs = np.array([pair for pair in pairs if pair not in always], int).reshape(-1, 2)
-        self.excluded = tuple(sorted(adjacent | {self._named(*pair) for pair in always}))
+        excluded |= self._always_close(pairs)
+        self._pairs = np.array([x for x in pairs if x not in excluded], int).reshape(-1, 2)
+        named = (sorted((parts[i].name, parts[j].name)) for i, j in excluded)
+        self.excluded = tuple(sorted({(first, second) for first, second in named}))
         self._motion_bounds, self._closest = self._relative_motion(), 0
-
-    def _named(self, i: int, j: int) -> tuple[str, str]:
-        return _sorted_pair(self._parts[i].name, self._parts[j].name)
 
     def find_close_pair(self, q: Array) -> ClosePair | None:
         """Return the first pair found closer than the clearance at q, shape (n,), or None."""
@@ -313,30 +311,22 @@ def random_postures(tree: Robot, count: int) -> list[Array]:
     return tree.random_positions(np.random.default_rng(0), count)
 
 
-def _sorted_pair(one: str, other: str) -> tuple[str, str]:
-    return min(one, other), max(one, other)
-
-
-def _adjacent(tree: Robot, links: Sequence[_Collider]) -> set[tuple[str, str]]:
-    """Return the pairs of adjacent links.
+def _adjacent(tree: Robot, links: Sequence[_Collider]) -> Iterator[tuple[int, int]]:
+    """Yield the pairs of adjacent links, by index, the lower one first.
 
     These are the links of a body and of its parent body. Of the fixed links, only the one that
     carries the arm counts, or the nearest one with a shape along the tree.
     """
     above = _links_above(tree) if links else {}
-    by_body: dict[int, list[str]] = {}
-    for link in links:
-        by_body.setdefault(link.body, []).append(link.name)
-    pairs = set()
     for body, parent in enumerate(tree.parent):
-        carriers = by_body.get(parent, [])
+        carriers = [i for i, link in enumerate(links) if link.body == parent]
         if parent < 0:
             name = above.get(tree.link_names[body])
-            while name is not None and name not in carriers:
+            while name is not None and all(links[i].name != name for i in carriers):
                 name = above.get(name)
-            carriers = [] if name is None else [name]
-        pairs |= {_sorted_pair(a, b) for a in carriers for b in by_body.get(body, [])}
-    return pairs
+            carriers = [i for i in carriers if links[i].name == name]
+        own = [j for j, link in enumerate(links) if link.body == body]
+        yield from ((min(pair), max(pair)) for pair in product(carriers, own))
 
 
 def _links_above(tree: Robot) -> dict[str, str]:

@@ -97,7 +97,7 @@ def identification_report(
         (f'{result.estimate.condition:.3g}', 'condition of the motion (1 is best)'),
     ]
     rows = base_rows(result)
-    sure = _certainty(result, rows)
+    sure = _certainty(result)
     changed = [rows[k] for k in np.argsort(-sure)[:_MOST_ROWS] if sure[k] > SURE]
     tables = [_value_table(_CHANGED, changed, _LEGEND)] if changed else []
     details = [_residual_table(result.tree, before, after)]
@@ -169,15 +169,16 @@ def _each(rows: Iterable[tuple[str, float, float]]) -> str:
     return ', '.join(f'{joint} {_percent(old)} → {_percent(new)}' for joint, old, new in rows)
 
 
-def _certainty(result: Identification, rows: Sequence[Row]) -> Array:
+def _certainty(result: Identification) -> Array:
     """Return by how many standard deviations links are other than described, of each combination.
 
     0 without a link, and where the change hardly matters to any effort.
     """
-    change = np.array([abs(row.value - row.nominal) for row in rows])
-    sure = change / np.maximum([row.deviation for row in rows], np.finfo(float).tiny)
-    links = result.estimate.base.shown[:, : result.plan.unknowns.links].any(axis=1)
-    return np.where(links & (change * result.estimate.influence > _MATTERS), sure, 0.0)
+    estimate, unknowns = result.estimate, result.plan.unknowns
+    change = np.abs(estimate.values - estimate.base.B @ unknowns.nominal)
+    sure = change / np.maximum(estimate.deviations, np.finfo(float).tiny)
+    links = estimate.base.shown[:, : unknowns.links].any(axis=1)
+    return np.where(links & (change * estimate.influence > _MATTERS), sure, 0.0)
 
 
 def _is_better(before: Residuals, after: Residuals) -> bool:

@@ -137,14 +137,11 @@ class Unknowns:
 
     def inertial_sizes(self) -> Array:
         """Return the order of magnitude of each nominal inertial parameter; 0 without a mass."""
-        sizes: list[float] = []
-        for mass, com, tensor in zip(
-            self.tree.mass, self.tree.com, self.tree.inertia, strict=True
-        ):
-            spread = np.sqrt(np.trace(tensor) / mass) if mass > 0.0 else 0.0
-            length = float(np.linalg.norm(com) + spread)
-            sizes += [mass, *3 * [mass * length], *6 * [mass * length**2]]
-        return np.array(sizes)
+        mass, moments = self.tree.mass, np.trace(self.tree.inertia, axis1=1, axis2=2)
+        spread = np.sqrt(moments / np.where(mass > 0.0, mass, np.inf))
+        length = np.linalg.norm(self.tree.com, axis=1) + spread
+        sizes = [mass, *3 * [mass * length], *6 * [mass * length**2]]
+        return np.stack(sizes, axis=1).ravel()
 
     def columns(self, motion: Instants) -> Array:
         """Return the effort per unit of each unknown, new array of shape (N, n, p).

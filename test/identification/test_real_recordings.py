@@ -15,7 +15,7 @@ from robot_dynamics_ros.cli.identify_results import _payload_sentences
 from robot_dynamics_ros.errors import ModelError, RecordingError
 from robot_dynamics_ros.identification.correction import corrected_urdf
 from robot_dynamics_ros.identification.gravity import GravityEstimate, estimate_gravity
-from robot_dynamics_ros.identification.identify import conclude, gather, make_plan
+from robot_dynamics_ros.identification.identify import conclude, gather, identify, make_plan
 from robot_dynamics_ros.identification.loads import (
     DriveGains,
     estimate_load,
@@ -56,9 +56,8 @@ def tree():
 
 
 def learned(run, tree):
-    plan = make_plan(run, tree, tuple(TERMS))
-    found = conclude(gather(run, plan), plan)
-    plan = plan.refined(found)
+    found = identify([run], tree, TERMS)
+    plan = found.plan.refined(found)
     return conclude(gather(run, plan), plan)
 
 

@@ -20,7 +20,7 @@ from samples import DOWN_Z, Sample, sample
 from urdf_text import described
 
 from robot_dynamics_ros.identification.choice import Request
-from robot_dynamics_ros.identification.identify import conclude, gather, make_plan
+from robot_dynamics_ros.identification.identify import conclude, gather, identify, make_plan
 from robot_dynamics_ros.identification.physical import pseudo_inertia_of
 from robot_dynamics_ros.identification.unknowns import TERMS
 from robot_dynamics_ros.recordings.recording import Recording
@@ -79,8 +79,7 @@ def test_noise_of_measured_velocities_is_filtered_to_less_than_the_stated_deviat
     for _ in range(3):
         motion = sinusoids(rng, 3, np.arange(10_000) / 1000.0)
         run = measured_run(arm, motion, noise=(0.0, 5e-3, 0.4), rng=rng)
-        plan = make_plan(run, nominal, ('damping', 'coulomb_friction'))
-        found = conclude(gather(run, plan), plan)
+        found = identify([run], nominal, ('damping', 'coulomb_friction'))
         errors.append(errors_in_deviations(found, arm, [0.8] * 3, [1.5] * 3))
     errors = np.abs(np.concatenate(errors))
     # Of 45 values, 2 are expected beyond 2 deviations, and 7 with a probability of 0.5 %.
@@ -96,8 +95,7 @@ def test_measured_efforts_state_how_sure_they_are():
         rng = np.random.default_rng(seed)
         motion = sinusoids(rng, 3, np.arange(0.0, 24.0, 0.01), 2.0)
         run = measured_run(arm, motion, noise=(1e-4, 3e-3, 0.2), rng=rng)
-        plan = make_plan(run, nominal, tuple(TERMS))
-        found = conclude(gather(run, plan), plan)
+        found = identify([run], nominal, TERMS)
         further += len(found.chosen) - sum('left out' in said for said in found.chosen)
         others = np.zeros(3 * (len(TERMS) - 2))
         errors.append(errors_in_deviations(found, arm, [0.8] * 3, [1.5] * 3, others))
@@ -153,9 +151,7 @@ def test_friction_at_reversals_is_no_inertia_of_a_drive():
     nominal, errors = palletizer(0.75).tree, []
     others = np.zeros(2 * (len(TERMS) - 2))
     for seed in range(3):
-        run = sticking_run(seed)
-        plan = make_plan(run, nominal, tuple(TERMS))
-        found = conclude(gather(run, plan), plan)
+        found = identify([sticking_run(seed)], nominal, TERMS)
         errors.append(errors_in_deviations(found, palletizer(), VISCOUS, DRY, others))
     errors = np.abs(np.concatenate(errors))
     # Of 21 values, 1 is expected beyond 2 deviations, and 5 with a probability of 0.3 %.
