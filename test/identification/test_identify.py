@@ -50,7 +50,6 @@ from robot_dynamics_ros.identification.physical import (
     Divergence,
     body_links,
     link_inertial,
-    parameters_of,
     physical_parameters,
     pseudo_inertia_of,
 )
@@ -337,13 +336,6 @@ def test_what_the_data_could_not_tell_is_said():
 # ---- physical parameters ------------------------------------------------------------------------
 
 
-def test_the_pseudo_inertia_of_ten_parameters_has_their_mass_and_moments_and_gives_them_back():
-    for block in pinocchio_parameters(sample('scara')).reshape(-1, 10):
-        P = pseudo_inertia_of(block)
-        assert_array_equal(P[3], [*block[1:4], block[0]])
-        assert_allclose(parameters_of(P), block, rtol=1e-12, atol=1e-15)
-
-
 def test_gradient_and_hessian_of_the_divergence_are_its_derivatives(rng):
     distance = Divergence(2, np.array([True, False]), 0.7, 0.3)
     x = distance.start(np.array([0.8, -0.4])) + 0.1 * rng.normal(size=22)
@@ -522,17 +514,6 @@ def test_a_tilted_base_is_found_beside_wrong_inertias_from_commands_too(known):
     assert_allclose(plan.gravity.direction, tilted, atol=0.02)  # 0.1 degrees
     taken = tree.gravity if known else plan.gravity.direction
     assert_array_equal(plan.unknowns.tree.gravity, taken)
-
-
-def test_a_block_keeps_what_least_squares_needs(rng):
-    columns, (effort, v) = rng.normal(size=(50, 2, 3)), rng.normal(size=(2, 50, 2))
-    usable = rng.random((50, 2)) < 0.7
-    block = make_block(columns, effort, usable, v)
-    assert_array_equal(block.counts, usable.sum(axis=0))
-    assert_array_equal(block.speeds, np.where(usable, np.abs(v), 0.0).max(axis=0))
-    rows = np.concatenate([columns, effort[:, :, np.newaxis]], axis=2) * usable[:, :, np.newaxis]
-    squares = np.einsum('kji,kjl->jil', rows, rows)
-    assert_allclose(block.factors.transpose(0, 2, 1) @ block.factors, squares)
 
 
 def test_a_value_that_hardly_matters_is_not_called_vague_but_one_that_does_is(rng):
