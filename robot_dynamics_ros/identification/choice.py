@@ -129,20 +129,19 @@ def choose_preparation(
     ways = [replace(fixed, timing=timing, delay=delay) for timing in timings for delay in delays]
     if len(ways) == 1:
         return Choice(ways[0])
-    scores: list[tuple[float, Preparation]] = []
+    scores = dict[Preparation, float]()
     for way in ways:
         samples = prepare(recording.rows(slice(_STATES)), unknowns.tree, way).about(_ENOUGH)
         fitted = estimate(summarize(samples, unknowns, base), base)
         # Geometric mean of the residuals, as in the likelihood: lower is better.
         mean = np.mean(np.log(fitted.noise[fitted.counts > 0]))
-        scores.append((np.exp(mean), way))
+        scores[way] = float(np.exp(mean))
     chosen = _first_within(scores, _SAME)
-    same_delay = {way: score for score, way in scores if way.delay == chosen.delay}
-    own = same_delay.pop(chosen)
-    if not same_delay:
+    others = [way for way in ways if way.delay == chosen.delay and way != chosen]
+    if not others:
         return Choice(chosen)
-    next_best = min(same_delay, key=same_delay.__getitem__)
-    ratio = same_delay[next_best] / own
+    next_best = min(others, key=scores.__getitem__)
+    ratio = scores[next_best] / scores[chosen]
     return Choice(
         chosen, f'; timing {next_best.timing} leaves residuals {ratio:.3g} times as large'
     )
@@ -247,26 +246,26 @@ class _Stretches:
 
     def held_out(
         self, stretches: Mapping[Preparation, list[Block]], own: list[Block]
-    ) -> list[tuple[float, Preparation]]:
+    ) -> dict[Preparation, float]:
         """Return held-out residuals of preparations, relative to the effort, on the same samples.
 
         Args:
             stretches: Blocks under each preparation; not as many as ``own``: left out.
             own: Blocks of the samples to predict.
         """
-        tried, given = list[tuple[float, Preparation]](), (self._unknowns, self._base)
+        tried, given = dict[Preparation, float](), (self._unknowns, self._base)
         for way, blocks in stretches.items():
             if len(blocks) == len(own) >= _LEAST_STRETCHES:
                 kept, _ = evident_columns(blocks, *given)
                 others = Ridge.of_blocks(own, *given)
                 rest = Ridge.of_blocks(blocks, *given).held_out(kept, others).sum(axis=0)
-                tried.append((float(np.sqrt(rest.mean())), way))
+                tried[way] = float(np.sqrt(rest.mean()))
         return tried
 
     def rest(self, way: Preparation) -> float:
         """Return the held-out residual of a preparation; infinite with too few samples."""
         blocks = self.blocks(way)
-        return min((rest for rest, _ in self.held_out({way: blocks}, blocks)), default=np.inf)
+        return self.held_out({way: blocks}, blocks).get(way, np.inf)
 
 
 def _resting(
@@ -287,7 +286,7 @@ def _resting(
     best = _first_within(tried, _CLEAR)
     rests = ', '.join(
         f'{100 * rest:.3g} % at {scale:g} times'
-        for scale, (rest, _) in zip(_STANDSTILLS, tried, strict=False)
+        for scale, rest in zip(_STANDSTILLS, tried.values(), strict=False)
     )
     speeds = ', '.join(f'{speed:.2g}' for speed in best.standstill)
     text = f'; at rest below {speeds} rad/s or m/s ({rests} the lowest speed)'
@@ -328,7 +327,7 @@ def _filtered(stretches: _Stretches, ladder: Sequence[Preparation]) -> tuple[Pre
     if len(ways) > 1:
         both = {way: kind[way] for way, kind in zip(ways, kinds, strict=True)}
         own, every = (
-            [rest for rest, _ in stretches.held_out(both, blocks)]
+            [*stretches.held_out(both, blocks).values()]
             for blocks in (firsts[1], with_reversals[highest])
         )
         better = any((1.0 + _SAME) * y < x for x, y in (own, every))
@@ -343,7 +342,7 @@ def _filtered(stretches: _Stretches, ladder: Sequence[Preparation]) -> tuple[Pre
     cutoffs = ', '.join(
         f'{100 * rest:.3g} % at {way.cutoff:.3g} Hz'
         for tried in scores
-        for rest, way in tried
+        for way, rest in tried.items()
         if way.reversals == best.reversals
     )
     return best, f' (residual of held-out segments: {cutoffs}){text}'
@@ -378,10 +377,10 @@ def _filtered_change(run: Recording, rate: float, tree: Robot) -> Callable[[floa
     return change
 
 
-def _first_within(tried: Sequence[tuple[float, Preparation]], share: float) -> Preparation:
+def _first_within(tried: Mapping[Preparation, float], share: float) -> Preparation:
     """Return the first preparation within a share of the least residual; the first if all NaN."""
-    limit = (1.0 + share) * min(rest for rest, _ in tried)
-    return next((way for rest, way in tried if rest <= limit), tried[0][1])
+    limit = (1.0 + share) * min(tried.values())
+    return next((way for way, rest in tried.items() if rest <= limit), next(iter(tried)))
 
 
 def _with_short_memory(
