@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,7 @@ def joined(surfaces: Sequence[Triangles]) -> Triangles:
 
 def box(size: Array) -> Triangles:
     """Return a box centred at the origin, with edges of lengths ``size``, (3,), m, on the axes."""
-    corners = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)])
+    corners = np.array([*product((-1, 1), repeat=3)])
     sides = [(0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3)]
     vertices = corners[np.ravel(sides)] * np.asarray(size) / 2.0
     first = 4 * np.arange(len(sides))[:, None]
@@ -102,10 +103,10 @@ def _revolved(outline: Any) -> Triangles:
     """Return the surface of revolution about z of an outline (radius, height), bottom first."""
     radius, height = np.array(outline).T
     angle = np.linspace(0.0, 2.0 * math.pi, _SEGMENTS, endpoint=False)
-    x, y = radius[:, None] * np.cos(angle), radius[:, None] * np.sin(angle)
-    vertices = np.stack([x, y, np.broadcast_to(height[:, None], x.shape)], axis=2)
-    lower = np.arange(len(outline) - 1)[:, None] * _SEGMENTS
-    here, next_ = np.arange(_SEGMENTS), (np.arange(_SEGMENTS) + 1) % _SEGMENTS
+    circle = np.stack([np.cos(angle), np.sin(angle), np.ones(_SEGMENTS)], axis=1)
+    vertices = np.stack([radius, radius, height], axis=1)[:, None] * circle
+    lower, here = np.arange(len(outline) - 1)[:, None] * _SEGMENTS, np.arange(_SEGMENTS)
+    next_ = np.roll(here, -1)
     a, b, c, d = lower + here, lower + next_, lower + _SEGMENTS + next_, lower + _SEGMENTS + here
     faces = np.concatenate([np.stack(corners, axis=-1) for corners in ((a, b, c), (a, c, d))])
     surface = Triangles(vertices.reshape(-1, 3), faces.reshape(-1, 3))
@@ -126,8 +127,8 @@ def read_mesh(path: Path) -> list[Triangles]:
         MissingDependencyError: It is glTF, and trimesh is not installed.
     """
     culprit = f'mesh {path.name!r}'
-    readers = {'.stl': _read_stl, '.obj': _read_obj, '.dae': read_collada, '.glb': _read_gltf}
-    readers['.gltf'] = _read_gltf
+    readers = {'.stl': _read_stl, '.obj': _read_obj, '.dae': read_collada}
+    readers |= dict.fromkeys(('.glb', '.gltf'), _read_gltf)
     reader = readers.get(path.suffix.lower())
     if reader is None:
         raise DescriptionError(culprit, 'unknown format', f'known: {", ".join(readers)}')
@@ -291,12 +292,9 @@ class _Document:
         """Yield the material symbols of an instance with their diffuse colours."""
         for bound in instance.iter('instance_material'):
             with suppress(KeyError, ValueError):  # without it the mesh has no colour
-                effect = self._resolve(bound, 'target').find('instance_effect')
-                diffuse = (
-                    None if effect is None else self._resolve(effect).find('.//diffuse/color')
-                )
-                if diffuse is not None and diffuse.text:
-                    red, green, blue = _values(diffuse.text)[:3].tolist()
+                for effect in self._resolve(bound, 'target').findall('instance_effect'):
+                    diffuse = self._resolve(effect).findtext('.//diffuse/color')
+                    red, green, blue = _values(diffuse)[:3].tolist()
                     yield bound.get('symbol', ''), (red, green, blue, 1.0)
 
     def _parts(self, mesh: Element) -> Iterator[tuple[str, Triangles]]:
