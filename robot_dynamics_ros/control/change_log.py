@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from base64 import b64decode, b64encode
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -88,29 +88,26 @@ def _check_content(place: str, kind: str, content: Any, known: Collection[str]) 
 def _check(place: str, fields: Any, keys: str) -> None:
     """Refuse a mapping that has not these keys with values of their types; see ``_KEYS``."""
     given = fields if isinstance(fields, dict) else {}
-    for key in (*keys.split(), *sorted(given.keys() - keys.replace('?', '').split())):
-        name = key.rstrip('?')
-        fits, words = _VALUES.get(name, (lambda _: False, f'none but {keys}'))
+    known = {key.rstrip('?'): key.endswith('?') for key in keys.split()}
+    for name in (*known, *sorted(given.keys() - known)):
         value = given.get(name)
-        if not fits(value) and not (value is None and key != name):
+        may_miss = value is None and known.get(name)
+        if name not in known or not (may_miss or _fits(name, value)):
             problem = f'is {shown(value)}' if name in given else 'is missing'
-            raise RecordingError(f'{place}, {name}', problem, f'give {words}')
+            raise RecordingError(f'{place}, {name}', problem, 'record it again')
 
 
-def _of(*kinds: type) -> Callable[[Any], bool]:
-    return lambda value: type(value) in kinds
-
-
-def _numbers(value: Any) -> bool:
+def _fits(name: str, value: Any) -> bool:
+    """Return whether a value is of the type of its key, see ``_TYPES``; of others numbers."""
+    if any(name in names.split() for names in _TYPES.values()):
+        return name in _TYPES.get(type(value), '').split()
+    if name == 'points':  # times, positions, velocities, accelerations
+        rows = value if isinstance(value, list) else []
+        return len(rows) == 4 and all(row is None or _fits('row', row) for row in rows)
     try:
         return isinstance(value, list | np.ndarray) and np.array(value).dtype.kind in 'if'
     except ValueError:  # of rows of different lengths
         return False
-
-
-def _points(value: Any) -> bool:
-    rows = value if isinstance(value, list) else []
-    return len(rows) == 4 and all(row is None or _numbers(row) for row in rows)
 
 
 #: Keys of the content of each kind; those with ? may be null or missing.
@@ -129,19 +126,13 @@ _KEYS = {
     'deactivate': 'moves?',
     **dict.fromkeys(('hold', 'brake', 'reaction', 'resume'), ''),
 }
-#: Whether a value is one of a key, and what it is.
-_VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
-    key: value
-    for keys, value in {
-        'schema number stamp_ns tick start_ns now_ns': (_of(int), 'a whole number'),
-        'kind axes frame': (_of(str), 'a text'),
-        'content parameters values state kept': (_of(dict), 'a mapping'),
-        'carried pressed moves': (_of(bool), 'true or false'),
-        'factor': (_of(int, float), 'a number'),
-        'points': (_points, 'times, positions, velocities, accelerations'),
-        'q v rows measured rehearsed target wrench seconds positions': (_numbers, 'numbers'),
-    }.items()
-    for key in keys.split()
+#: Keys whose values have a type.
+_TYPES: dict[type, str] = {
+    int: 'schema number stamp_ns tick start_ns now_ns factor',
+    float: 'factor',
+    str: 'kind axes frame',
+    dict: 'content parameters values state kept',
+    bool: 'carried pressed moves',
 }
 
 

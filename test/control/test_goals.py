@@ -74,11 +74,8 @@ def test_zero_means_the_default_and_negative_means_not_checked(case):
         rows = [Message(**none | {'name': name, kind: x}) for name, x in case['goal'].items()]
         defaults = [case['default'] if row == k else [0.0] for row in range(2)]
         assert list(tolerances(JOINTS, *defaults, rows)[k]) == case['checked']
-
-
-def test_goal_time_of_the_goal_or_of_the_parameters():
-    found = [goal_time(*x) for x in ((0.0, 0.0), (0.0, 1.5), (0.7, 1.5), (-1.0, 1.5))]
-    assert found == [math.inf, 1.5, 0.7, math.inf]
+    late = goal_time(case['goal'].get('slide', 0.0), case['default'][-1])
+    assert late == case['checked'][-1], 'the same of the time after the end'
 
 
 # Goals of a session ------------------------------------------------------------------------------

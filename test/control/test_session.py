@@ -33,7 +33,7 @@ from robot_dynamics_ros.control.requests import (
 )
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.trajectories.spline import Points
-from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError, ShapeError
+from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 
 TREE = sample('four_dof').tree
 PLACE = np.array([0.2, -1.0, -0.4, 0.6])
@@ -637,12 +637,18 @@ session.on_locked(three) | ShapeError: positions has shape (3,); expected (0,)
 prepare_payload(session, 'yes') | ParameterError: carried = 'yes' ... must be True or False
 prepare_trajectory(active, there, 1.5) | ParameterError: start_ns = 1.5 ... must be a whole number
 prepare_trajectory(active, there, nan) | ParameterError: start_ns = nan ... must be a whole number
+session.set_speed(nan) | ConfigurationError: speed_scaling_input ... give a factor of 0 to 1
+session.set_speed(-0.1) | ConfigurationError: speed_scaling_input ... give a factor of 0 to 1
+session.set_speed(1.1) | ConfigurationError: speed_scaling_input ... give a factor of 0 to 1
+session.driver.state(0, 0, place, place, two) | ShapeError: effort has shape (2,); expected (4,)
 repeat(session, 'hops', {}) | UnknownNameError: unknown kind of change 'hops'; known: activation
 """,
     {
         'session': INACTIVE.session,
         'active': Driven().active().session,
         'other': sample('scara').tree,
+        'two': np.zeros(2),
+        'place': PLACE,
         'three': np.zeros(3),
         'there': ([1.0], [PLACE], None, None),
         'nan': np.nan,
@@ -696,11 +702,6 @@ def test_a_trajectory_that_was_checked_is_the_one_that_is_followed():
         references.append(run.session.loop.reference.position.copy())
     assert np.array_equal(*references)
     assert (references[0] != PLACE).all()
-
-
-def test_measured_efforts_of_a_wrong_number_are_refused_by_name():
-    with pytest.raises(ShapeError, match=r'effort has shape \(2,\); expected \(4,\)'):
-        Driven().session.driver.state(0, 0, PLACE, STILL, STILL[:2])
 
 
 def test_a_payload_is_carried_and_put_down_by_the_model():

@@ -18,9 +18,7 @@ from samples import sample
 from urdf_text import described
 
 from robot_dynamics_ros.control.requests import prepare_trajectory
-from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.trajectories.following import PathSpeed, SpeedLimit
-from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.planning.motions import Quintic
 
@@ -144,11 +142,3 @@ def test_a_path_that_begins_slowly_and_in_motion_is_never_faster_than_planned():
     for k in range(500):
         speed.advance(1e-3 * k, Quintic([0.0], [0.0], 1.0))
         assert speed.factor <= 1.0
-
-
-def test_what_is_no_factor_is_refused_and_changes_nothing():
-    session = ControllerSession(sample('scara').tree)
-    for factor in (math.nan, math.inf, -0.1, 1.1):
-        with pytest.raises(RobotDynamicsError, match='speed_scaling_input.*of 0 to 1'):
-            session.set_speed(factor)
-    assert session.loop.generator.speed.target == 1.0
