@@ -150,11 +150,9 @@ def gravity_regressor(tree: Robot, q: Array, parameters: Array | None = None) ->
     require_robot(tree)
     q = array('q', q, ('N', tree.n))
     parameters = inertial_parameters(tree) if parameters is None else parameters
-    A, motion = _tree_motion(tree, q, 0.0 * q, 0.0 * q)
-    compute = _regressor_of(_Joints.of(tree.tree))
-    along = [np.broadcast_to(axis, (len(q), 3)) for axis in np.eye(3)]
-    efforts = [compute(*motion, axis) @ parameters for axis in along]
-    return _of_drives(tree, A, np.stack(efforts, axis=-1))
+    A, (positions, *_) = _tree_motion(tree, q, 0.0 * q, 0.0 * q)
+    rows = np.broadcast_to(parameters, (len(q), len(parameters)))
+    return _of_drives(tree, A, _gravity_of(_Joints.of(tree.tree))(positions, rows))
 
 
 @dataclass(frozen=True)
@@ -178,6 +176,18 @@ def _regressor_of(joints: _Joints) -> Callable[..., Array]:
         return NewtonEuler(tree.with_gravity(gravity)).regressor(q, v, a)
 
     return _batch(efforts, q=tree.n, v=tree.n, a=tree.n, gravity=3)
+
+
+@lru_cache(_KEPT)
+def _gravity_of(joints: _Joints) -> Callable[..., Array]:
+    tree = joints.tree
+    still = np.zeros(tree.n)
+    along = [NewtonEuler(tree.with_gravity(axis)) for axis in np.eye(3)]
+
+    def efforts(q: Array, parameters: Array) -> Array:
+        return np.stack([one.regressor(q, still, still) @ parameters for one in along], axis=1)
+
+    return _batch(efforts, q=tree.n, parameters=PER_BODY * tree.n)
 
 
 @lru_cache(_KEPT)

@@ -72,21 +72,13 @@ class Plots:
         Raises:
             MissingDependencyError: The plot library is not installed.
         """
-        series, origin = self._series, self._origin
+        series = self._series
         known = [x for x in lines if x[0] in series and np.isfinite(series[x[0]]).any()]
         if not known:
             return
-        since = f'time since {format_time(origin)} [s]' if origin else 'time [s]'
-        figure = deepcopy(_untitled(len(titles), len(known) > 1))
-        layout, x = figure['layout'], series[over]
-        for annotation, title in zip(layout['annotations'], titles, strict=True):
-            annotation['text'] = f'<b>{title}</b>'
-        for i in range(len(titles))[-2:]:  # the lowest panel of each column
-            layout[_axis('xaxis', i)]['title'] = {'text': x_title or since, 'standoff': 8}
-        if not x_title:
-            layout['meta'], x = {'time': origin}, np.tile(x - origin, (len(titles), 1)).T
-            for i in range(1, len(titles)):
-                layout[_axis('xaxis', i)]['matches'] = 'x'
+        figure, x = self._framed(titles, x_title, legend=len(known) > 1), series[over]
+        layout = figure['layout']
+        x = x if x_title else np.tile(x - self._origin, (len(titles), 1)).T
         for i in range(len(titles)):
             drawn = [(scale * series[name][:, i], *style) for name, *style in known]
             drawn = [line for line in drawn if np.isfinite(line[0]).any()]
@@ -102,6 +94,21 @@ class Plots:
             if within:
                 _add_limit(figure, x[:, i], drawn[0][0], limits[i], i, len(titles) + i)
         self.drawn.append((heading, figure))
+
+    def _framed(self, titles: Sequence[str], x_title: str, *, legend: bool) -> dict[str, Any]:
+        """Return a figure with empty panels, whose axes have titles."""
+        origin, figure = self._origin, deepcopy(_untitled(len(titles), legend))
+        since = f'time since {format_time(origin)} [s]' if origin else 'time [s]'
+        layout = figure['layout']
+        for annotation, title in zip(layout['annotations'], titles, strict=True):
+            annotation['text'] = f'<b>{title}</b>'
+        for i in range(len(titles))[-2:]:  # the lowest panel of each column
+            layout[_axis('xaxis', i)]['title'] = {'text': x_title or since, 'standoff': 8}
+        if not x_title:
+            layout['meta'] = {'time': origin}
+            for i in range(1, len(titles)):
+                layout[_axis('xaxis', i)]['matches'] = 'x'
+        return figure
 
 
 def _trace(
