@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -45,6 +45,12 @@ from robot_dynamics_ros.model.inspection import (
     wrong_limits,
 )
 from robot_dynamics_ros.model.mechanism import Mechanism
+from robot_dynamics_ros.model.mechanism_file import (
+    Formula,
+    MechanismFile,
+    build_mechanism,
+    read_mechanism_file,
+)
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, Robot
 from robot_dynamics_ros.model.selection import (
     LockedPosition,
@@ -56,10 +62,6 @@ from robot_dynamics_ros.model.selection import (
 )
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.spatial.validation import scalars
-
-if TYPE_CHECKING:
-    from robot_dynamics_ros.model.build_mechanism import Formula
-    from robot_dynamics_ros.model.mechanism_file import MechanismFile
 
 #: Rounding of the angles in descriptions, relative to directions of unit length or m/s^2.
 _PARALLEL = 1e-3
@@ -141,15 +143,13 @@ def load_robot(
         description = read_description(corrected.patched(description.xml), None, faults.append)
         locked = corrected.locks(description, joints or ()) | dict(locked or {})
     choose = partial(select, joints=joints, base=base, tip=tip, locked=locked, mimic=mimic)
-    file = _mechanism_file(loops) if loops else None
+    file = read_mechanism_file(loops) if loops else None
     passive = passive_joints(description, file, effort_limit) if file else frozenset[str]()
     gravity_vector = scalars('gravity', gravity, (3,))
     tree = _tree(description, faults, gravity_vector, effort_limit, choose, strict, passive)
     tree = tree if corrected is None else corrected.completed(tree)
     if file is None:
         return _weighed(tree, sampled_positions(tree))
-    from robot_dynamics_ros.model.build_mechanism import build_mechanism
-
     limited = {joint.name for joint in description.joints if _is_limited(joint)}
     undriven = np.isin(tree.joint_names, list(passive - limited))
     limits = np.where(undriven, 0.0, tree.effort_limit)
@@ -157,13 +157,6 @@ def load_robot(
     named = effort_limit if isinstance(effort_limit, Mapping) else ()
     mechanism = build_mechanism(tree, file, closed_form, named)
     return _weighed(mechanism, mechanism.assembled[np.newaxis, mechanism.body_of_joint])
-
-
-def _mechanism_file(loops: str | os.PathLike[str]) -> MechanismFile:
-    # deferred: most robots have no loops
-    from robot_dynamics_ros.model.mechanism_file import read_mechanism_file
-
-    return read_mechanism_file(loops)
 
 
 def load_mechanism(
@@ -340,7 +333,7 @@ def check_model(
     file, findings = None, []
     if loops != '':
         try:
-            file = _mechanism_file(loops)
+            file = read_mechanism_file(loops)
         except MechanismError as fault:
             findings.append(error(fault))
     passive = passive_joints(description, file, effort_limit) if file else ()

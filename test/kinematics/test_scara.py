@@ -5,13 +5,10 @@ import math
 
 import numpy as np
 import pytest
-from samples import sample
 
 from robot_dynamics_ros.kinematics import scara
 from robot_dynamics_ros.kinematics.scara import ScaraGeometry
-from robot_dynamics_ros.kinematics.solution import nearest, violations
-
-TREE = sample('scara').tree
+from robot_dynamics_ros.kinematics.solution import violations
 
 
 def test_limits_are_checked_joint_by_joint():
@@ -43,13 +40,3 @@ def test_a_free_first_joint_keeps_its_value_and_is_marked():
     R, p = scara.forward(solution.q, equal)
     np.testing.assert_allclose(p, 0.0, atol=1e-15)
     assert math.atan2(R[1, 0], R[0, 0]) == pytest.approx(0.2)
-
-
-def test_the_nearest_usable_solution_is_chosen_and_turned_by_whole_turns():
-    solutions = scara.inverse([0.4, 0.1, -0.1], -2.5)
-    q = nearest(solutions, np.array([0.5, -1.2, 0.1, 0.0])).q
-    assert q[1] < 0.0
-    options = {'revolute': [True, True, False, True]}
-    options['limits'] = TREE.position_lower, TREE.position_upper
-    turned = nearest(solutions, np.array([0.5, -1.2, 0.1, -4.0]), **options).q
-    assert turned[3] == pytest.approx(q[3] - 2 * math.pi)
