@@ -211,30 +211,32 @@ def _moves(run: DemoRun) -> list[bool]:
 
 def _print(robot: str, runs: Sequence[DemoRun]) -> None:
     """Print the runs of one arm: rows for each joint, a column for each law."""
-    figures = [run.result.figures for run in runs]
-    tracked, used = ([each[key] for each in figures] for key in ('tracking', 'limits'))
-    rows = []
-    for i, joint in enumerate(runs[0].result.joints):
-        unit, force = ('m', 'N') if runs[0].is_prismatic[i] else ('rad', 'N m')
-        errors = (f'{x["rms_error"][i]:.6e} / {x["peak_error"][i]:.2e}' for x in tracked)
-        efforts = (f'{x["effort_peak"][i]:.2f} of {x["effort_limit"][i]:g}' for x in used)
-        rows.append((f'{joint} RMS / peak error, {unit}', *errors))
-        rows.append((f'{joint} peak effort of limit, {force}', *efforts))
-    tool = (f'{x["tool_rms_mm"]:.6g} / {x["tool_peak_mm"]:.3g}' for x in tracked)
-    rates = [each['rates'] for each in figures]
-    late = (f'{x["latency_us"]["p50"]:.0f} / {x["latency_us"]["p99"]:.0f}' for x in rates)
-    other = (f'{run.difference:.1e}' for run in runs)
-    rows += [
-        ('tool RMS / peak error, mm', *tool),
-        ('saturated ticks', *(str(sum(x['saturated_ticks'])) for x in used)),
-        ('commands', *(str(x['commands']) for x in rates)),
-        ('latency state to effort p50 / p99, us', *late),
-        ('commands − those by Pinocchio, at most, N m or N', *other),
-    ]
+    columns = [_column(run) for run in runs]
+    rows = [(title, *(column[title] for column in columns)) for title in columns[0]]
     joints = zip(runs[0].result.joints, _moves(runs[0]), strict=True)
     still = ', '.join(name for name, moves in joints if not moves)
     text = f'this motion hardly moves {still}: their errors tell nothing' if still else ''
     print_table(ReportTable(('', *(_TITLES[run.law] for run in runs)), rows, robot, text))
+
+
+def _column(run: DemoRun) -> dict[str, str]:
+    """Return the figures of a run by their titles."""
+    tracked, used, rates = (run.result.figures[key] for key in ('tracking', 'limits', 'rates'))
+    column = {}
+    for i, joint in enumerate(run.result.joints):
+        unit, force = ('m', 'N') if run.is_prismatic[i] else ('rad', 'N m')
+        errors = f'{tracked["rms_error"][i]:.6e} / {tracked["peak_error"][i]:.2e}'
+        efforts = f'{used["effort_peak"][i]:.2f} of {used["effort_limit"][i]:g}'
+        column[f'{joint} RMS / peak error, {unit}'] = errors
+        column[f'{joint} peak effort of limit, {force}'] = efforts
+    late, rms, peak = rates['latency_us'], tracked['tool_rms_mm'], tracked['tool_peak_mm']
+    return column | {
+        'tool RMS / peak error, mm': f'{rms:.6g} / {peak:.3g}',
+        'saturated ticks': str(sum(used['saturated_ticks'])),
+        'commands': str(rates['commands']),
+        'latency state to effort p50 / p99, us': f'{late["p50"]:.0f} / {late["p99"]:.0f}',
+        'commands − those by Pinocchio, at most, N m or N': f'{run.difference:.1e}',
+    }
 
 
 # Identification ----------------------------------------------------------------------------------
