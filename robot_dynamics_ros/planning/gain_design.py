@@ -111,7 +111,9 @@ def lqr_gains(
             raise ShapeError(name, value.shape, (size,))
         if not np.all((value > 0.0) & (value < np.inf)):
             raise ParameterError(name, value.tolist(), 'must be positive and finite')
-    R = np.mean([_effort_weight(program, q, t, effort) for t, q in _points(path)], axis=0)
+    along = np.unique(np.linspace(0, len(path.times) - 1, 21).round().astype(int))
+    weights = (_effort_weight(program, path.q[k], path.times[k], effort) for k in along)
+    R = np.mean([*weights], axis=0)
     zero, E = np.zeros((m, m)), np.eye(m)
     A, B = np.block([[zero, E], [zero, zero]]), np.vstack([zero, E])
     Q = np.diag(np.concatenate([error**-2.0, rate**-2.0]))
@@ -136,11 +138,6 @@ def largest_period(gains: Gains, discretization: str) -> float:
     return _LONGEST_S * largest_ratio(
         lambda part: sampled_radius(*gains, Sampling(_LONGEST_S * part, discretization)) < 1.0
     )
-
-
-def _points(path: FeasibilityCheck) -> list[tuple[float, Array]]:
-    chosen = np.unique(np.linspace(0, len(path.times) - 1, 21).round().astype(int))
-    return [(float(path.times[k]), path.q[k]) for k in chosen]
 
 
 def _effort_weight(program: Program, q: Array, t: float, effort: Array) -> Array:

@@ -641,6 +641,7 @@ session.set_speed(nan) | ConfigurationError: speed_scaling_input ... give a fact
 session.set_speed(-0.1) | ConfigurationError: speed_scaling_input ... give a factor of 0 to 1
 session.set_speed(1.1) | ConfigurationError: speed_scaling_input ... give a factor of 0 to 1
 session.driver.state(0, 0, place, place, two) | ShapeError: effort has shape (2,); expected (4,)
+session.measure_wrench('tool', enormous) | ConfigurationError: measured wrench: is
 repeat(session, 'hops', {}) | UnknownNameError: unknown kind of change 'hops'; known: activation
 """,
     {
@@ -648,6 +649,7 @@ repeat(session, 'hops', {}) | UnknownNameError: unknown kind of change 'hops'; k
         'active': Driven().active().session,
         'other': sample('scara').tree,
         'two': np.zeros(2),
+        'enormous': np.full(6, 1e9),
         'place': PLACE,
         'three': np.zeros(3),
         'there': ([1.0], [PLACE], None, None),
