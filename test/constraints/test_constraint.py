@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 import yaml
 from numpy.testing import assert_allclose, assert_array_equal
-from oracles import PinocchioOracle, central_difference, complex_step
+from oracles import PinocchioOracle, complex_step
 from samples import random_state, sample
 from scipy.spatial.transform import Rotation
 
-from robot_dynamics_ros.constraints.constrained_motion import second_derivatives
 from robot_dynamics_ros.constraints.constraint import Stack
 from robot_dynamics_ros.constraints.registry import CONSTRAINTS, make_constraint, signal
 
@@ -163,25 +162,3 @@ def test_the_value_is_what_the_kind_says(rng):
         # Lengths and angles near 1; the angle of near half a turn amplifies rounding.
         expected = np.ravel(eval(formula, names, signals))
         assert_allclose(found, expected, atol=1e-13, err_msg=kind)
-
-
-def test_second_derivatives_are_derivatives_of_jacobian_and_drift(constraint, rng):
-    q, v, a = random_state(TREE, rng)
-    N = rng.normal(size=constraint.m)
-
-    def acceleration(x):
-        e = constraint.evaluate(x, v, TIME)
-        return e.Gamma @ a + e.beta
-
-    # h^4 = 1e-12 times a fifth derivative of up to 1e5.
-    for found, tolerance, expected in zip(
-        second_derivatives(constraint, q, v, TIME, N, a),
-        (1e-6, 1e-6, 1e-7),
-        (
-            central_difference(lambda x: constraint.evaluate(x, v, TIME).Gamma.T @ N, q),
-            central_difference(acceleration, q),
-            central_difference(lambda x: constraint.evaluate(q, x, TIME).beta, v),
-        ),
-        strict=True,
-    ):
-        assert_allclose(found, expected, rtol=tolerance, atol=tolerance)

@@ -158,15 +158,3 @@ def test_a_glide_is_a_motion_within_the_limits_and_ends_where_the_arm_rests(way)
     assert 1000 < k < 1049
     for rows in (generator.reference.rows, *run(generator, 3)):
         np.testing.assert_array_equal(rows, [place + noise[1000], *np.zeros((2, 4))])
-
-
-def test_a_glide_ends_also_where_the_arm_is_pushed_on():
-    generator, along = generator_at_rest(), 0.8 * np.eye(4)[0]
-    generator.begin_glide()
-    for k in range(400):
-        if generator.glide(PLACE + 1e-3 * k * along, is_over=k > 300):
-            break
-        run(generator, 1)
-    assert 301 < k < 399
-    expected = [PLACE + 0.3 * along, *np.zeros((2, 4))]
-    np.testing.assert_array_equal(generator.reference.rows, expected)

@@ -134,13 +134,10 @@ class HandGuiding(GravityLaw):
         bearable = np.full(tree.n, np.inf)
         if sampling.period > 0.0:
             bearable = largest_damping(sampling) * self._bearing
-        wanted = [
-            parameters['guiding_damping'] * inertia,
-            _BRAKE * inertia,
-            frequency * inertia,  # damping of a wall at the depth that stops the reduced speed
-        ]
-        given = [np.minimum(x, y * bearable) for x, y in zip(wanted, _SHARES, strict=True)]
-        damping, brake, stiffness = given[0], given[1], frequency * given[2]
+        # The last is the damping of a wall at the depth that stops the reduced speed.
+        wanted = np.outer([parameters['guiding_damping'], _BRAKE, frequency], inertia)
+        damping, brake, at_walls = np.minimum(wanted, np.outer(_SHARES, bearable))
+        stiffness = frequency * at_walls
         for i in np.flatnonzero(damping * stiffness):
             stiffness[i] *= self._bearable_part(stiffness[i], damping[i], int(i), sampling)
         self._reduced = (damping < wanted[0]) | (stiffness < (1 - 1e-9) * frequency * wanted[2])

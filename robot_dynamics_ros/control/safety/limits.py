@@ -202,19 +202,17 @@ def limited_effort(
     most = slew * select(limit, magnitude(last), motor, limit)
     softened = select(most, bounds.rate, state.soft, 0.0)
     rate = select(0.0, softened, most, bounds.rate)
-    largest = select(0.0, step, rate * step, 0.0)
+    largest = select(rate, math.inf, select(0.0, step, rate * step, 0.0), math.inf)
     exceeds = select(largest, magnitude(change), 1.0, 0.0)
-    finite = select(rate, math.inf, 1.0, 0.0)
-    is_limited = exceeds * finite
     slow = last + select(last, allowed, largest, -largest)
-    command = select(0.0, is_limited, slow, allowed)
+    command = select(0.0, exceeds, slow, allowed)
     beyond = maximum(limit, magnitude(command))  # a lowered limit that is not reached yet
     total = minimum(maximum(command, -motor - share), motor - share)
     return LimiterState(
         clipped(total, beyond),
         select(0.0, state.soft, select(0.0, exceeds, FOLLOWED, state.soft - 1.0), 0.0),
         state.saturated + maximum(_exceeds(tau, motor), _exceeds(wanted, limit)),
-        state.rate_limited + select(0.0, softened, 0.0, is_limited),
+        state.rate_limited + select(0.0, softened, 0.0, exceeds),
     )
 
 
