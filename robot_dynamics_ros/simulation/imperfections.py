@@ -29,7 +29,7 @@ from robot_dynamics_ros.model.payload import Payload, with_payload
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant, plant_from_parameters
 from robot_dynamics_ros.simulation.plant import Plant, WrappedPlant, per_joint
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.spatial.validation import require_counts
+from robot_dynamics_ros.spatial.validation import array, require_counts
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 PerJoint = float | Array
@@ -285,7 +285,9 @@ def with_mismatch(
     Raises:
         UnknownNameError: There is no such factor.
         ParameterError: A factor is negative, non-finite or of wrong length; a mass factor is 0.
+        ShapeError, NonFiniteError: The displacement is not of three finite numbers.
     """
+    shift = array('mismatch com_shift', com_shift, (3,))
     for name in factors:
         known_name('factor of a mismatch', name, MISMATCHES)
     mass, *others = (
@@ -294,9 +296,6 @@ def with_mismatch(
     if not mass.all():
         raise ParameterError('mismatch mass', mass, 'a mass factor must be positive')
     mass = mass[tree.joint_of_body]
-    shift = np.asarray(com_shift, dtype=float)
-    if shift.shape != (3,) or not np.isfinite(shift).all():
-        raise ParameterError('mismatch com_shift', com_shift, 'give three finite numbers, m')
     changes = {
         name: getattr(tree, name) * factor
         for name, factor in zip(MISMATCHES[1:], others, strict=True)

@@ -35,7 +35,6 @@ class Board:
         frame: Link whose origin touches the board.
         origin: A point of the surface in the base frame, m.
         normal: Outward normal in the base frame; of any length.
-        mass: Mass of the board, kg.
         stiffness: Stiffness of the spring, N/m.
         damping: Damping of the spring, N s/m.
         friction: Friction coefficient between board and arm.
@@ -45,9 +44,8 @@ class Board:
     """
 
     frame: str = 'tool'
-    origin: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    normal: tuple[float, float, float] = (0.0, 0.0, 1.0)
-    mass: float = 1.0
+    origin: tuple[float, ...] = (0.0, 0.0, 0.0)
+    normal: tuple[float, ...] = (0.0, 0.0, 1.0)
     stiffness: float = 1e4
     damping: float = 0.0
     friction: float = 0.0
@@ -55,8 +53,7 @@ class Board:
     motion: Callable[[float], float] | None = None
 
     def __post_init__(self) -> None:
-        named = {f'board {x}': getattr(self, x) for x in ('mass', 'stiffness', 'size')}
-        require_positive(**named)
+        require_positive(**{'board stiffness': self.stiffness, 'board size': self.size})
         for name in ('damping', 'friction'):
             if not 0.0 <= getattr(self, name) < float('inf'):
                 raise ParameterError(f'board {name}', getattr(self, name), 'must not be negative')
@@ -68,13 +65,12 @@ class Board:
         return unit('board normal', self.normal)
 
     @classmethod
-    def for_program(cls, program: Program, *, offset: float = 0.0, **properties: float) -> Board:
+    def for_program(cls, program: Program, **properties: float) -> Board:
         """Return the board at the location at which a program expects it.
 
         Args:
             program: A program with a contact on a plane whose normal is constant.
-            offset: Displacement of the surface along the normal from this plane, m.
-            properties: ``mass``, ``stiffness``, ``damping``, ``friction``, ``size``.
+            properties: ``stiffness``, ``damping``, ``friction``, ``size``.
 
         Raises:
             ParameterError: The program has no contact on such a plane.
@@ -87,9 +83,8 @@ class Board:
             position = plane.reference.pose(t)[1]
             return float(normal @ (position - start)) + float(plane.target.at(t)[0][0])
 
-        x, y, z = (start + offset * normal).tolist()
-        nx, ny, nz = normal.tolist()
-        return cls(plane.frame, (x, y, z), (nx, ny, nz), motion=along, **properties)
+        origin, outward = tuple(start.tolist()), tuple(normal.tolist())
+        return cls(plane.frame, origin, outward, motion=along, **properties)
 
 
 def _contact_plane(program: Program) -> Plane:
@@ -106,6 +101,7 @@ def _contact_plane(program: Program) -> Plane:
 
 
 BOARD = 'board'
+_BOARD_MASS = 1.0  # kg
 _TIP = 'tip of the robot'
 _RIGID_IMPEDANCE = (0.9999, 0.9999, 0.001, 0.5, 2.0)  # impedance: the maximum that MuJoCo accepts
 _CONTACT_TIME = 1e-3  # time constant of a contact, s: stiffer than any board
@@ -174,8 +170,8 @@ class MujocoDescription:
             name=BOARD,
             pos=np.array(board.origin) - (_TIP_RADIUS + _HALF_THICKNESS) * normal,
             quat=quat,
-            mass=board.mass,
-            inertia=np.full(3, board.mass),
+            mass=_BOARD_MASS,
+            inertia=np.full(3, _BOARD_MASS),
             explicitinertial=True,
             gravcomp=1.0,
         )

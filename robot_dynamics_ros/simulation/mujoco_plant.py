@@ -36,6 +36,7 @@ from robot_dynamics_ros.errors import (
     ModelError,
     ParameterError,
     RobotDynamicsError,
+    known_name,
 )
 from robot_dynamics_ros.model import Mechanism, Robot
 from robot_dynamics_ros.model.payload import Payload, with_payload
@@ -81,7 +82,7 @@ class MujocoPlant(Plant):
     Raises:
         MissingDependencyError: MuJoCo is not installed.
         ParameterError: An option is invalid.
-        UnknownNameError: A pin or the board refers to an unknown frame.
+        UnknownNameError: The integrator, or a frame of a pin or the board, is unknown.
         ModelError: MuJoCo rejects the model; gives its reason.
 
     Cost: about 10 us per step for a four-joint arm.
@@ -102,8 +103,7 @@ class MujocoPlant(Plant):
         require_counts(substeps=substeps)
         if substeps < 1:
             raise ParameterError('substeps', substeps, 'at least one integration step per period')
-        if integrator not in INTEGRATORS:
-            raise ParameterError('integrator', integrator, f'known: {", ".join(INTEGRATORS)}')
+        known_name('integrator', integrator, INTEGRATORS)
         self._mujoco = _import_mujoco()
         self._unloaded = tree
         self._friction: Array | None = None

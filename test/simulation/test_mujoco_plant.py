@@ -302,12 +302,12 @@ MujocoPlant(TREE, substeps=1.5)                    | ParameterError: substeps ..
 Imperfections(command_jitter=1.5)                  | ParameterError: a whole number
 Imperfections(seed=-1)                             | ParameterError: seed
 with_mismatch(TREE, maas=2.0)                      | UnknownNameError: 'maas'; known: armature
-MujocoPlant(TREE, integrator='heun')               | ParameterError: known: euler, implicitfast, rk4
+MujocoPlant(TREE, integrator='heun')               | UnknownNameError: known: euler, implicitfast, rk4
 ImperfectPlant(PLANT, Imperfections(position_noise=-0.001)) | ParameterError: not negative
 ImperfectPlant(PLANT, Imperfections(measurement_delay=-1)) | ParameterError: must not be negative
 Board(normal=(0.0, 0.0, 0.0))                      | ParameterError: board normal ... not zero
 with_mismatch(TREE, mass=0.0)                      | ParameterError: positive
-with_mismatch(TREE, com_shift=(0.0, 0.0))          | ParameterError: three finite numbers
+with_mismatch(TREE, com_shift=(0.0, 0.0))          | ShapeError: mismatch com_shift has shape (2,)
 """, globals(), imperfections, mujoco_description)  # fmt: skip  # noqa: E501
 
 
