@@ -112,15 +112,11 @@ def parameter_patch(identified: Identification) -> dict[str, Any]:
         for name, value in corrected_links(identified).items()
     }
     tree = identified.tree
-    terms = np.transpose([getattr(tree, term) for term in DEFAULT_TERMS]).tolist()
-    values = dict(zip(tree.joint_names, terms, strict=True))
-    joints = {
-        name: {
-            **dict(zip(DEFAULT_TERMS, values.get(name, (0.0, 0.0, 0.0)), strict=True)),
-            **_further_terms(identified, name),
-        }
-        for name in corrected_joints(identified)
-    }
+    followed = dict.fromkeys(DEFAULT_TERMS, 0.0)
+    followed[STRIBECK_VELOCITY] = float(stribeck_velocity(tree)[0])
+    joints: dict[str, Any] = {name: dict(followed) for name in tree.mimic_joints}
+    for i, name in enumerate(tree.joint_names):
+        joints[name] = _drive_terms(identified, i)
     return {
         'robot': identified.tree.name,
         'gravity': identified.tree.gravity.tolist(),
@@ -130,18 +126,15 @@ def parameter_patch(identified: Identification) -> dict[str, Any]:
     }
 
 
-def _further_terms(identified: Identification, joint: str) -> dict[str, Any]:
-    """Return the drive terms of a joint that a URDF cannot hold, and deviations of all terms."""
-    unknowns, deviations = identified.plan.unknowns, identified.physical.deviations
-    if joint in identified.tree.mimic_joints:
-        return {STRIBECK_VELOCITY: float(stribeck_velocity(identified.tree)[0])}
-    i = identified.tree.joint_index(joint)
-    fastest = float(recorded_speed(identified.tree)[i])
-    values = {term: float(described(identified.tree, term)[i]) for term in DRIVE_TERMS}
-    sizes = dict(zip(unknowns.terms, deviations[unknowns.drives[:, i]].tolist(), strict=True))
+def _drive_terms(identified: Identification, i: int) -> dict[str, Any]:
+    """Return all drive terms of joint i, and the deviations of the identified ones."""
+    tree, unknowns = identified.tree, identified.plan.unknowns
+    deviations = identified.physical.deviations[unknowns.drives[:, i]].tolist()
+    sizes = dict(zip(unknowns.terms, deviations, strict=True))
+    fastest = float(recorded_speed(tree)[i])
     return {
-        **values,
-        STRIBECK_VELOCITY: float(stribeck_velocity(identified.tree)[i]),
+        **{term: float(described(tree, term)[i]) for term in (*DEFAULT_TERMS, *DRIVE_TERMS)},
+        STRIBECK_VELOCITY: float(stribeck_velocity(tree)[i]),
         **({RECORDED_SPEED: fastest} if math.isfinite(fastest) else {}),
         'deviations': {term: value for term, value in sizes.items() if 0.0 < value < math.inf},
     }

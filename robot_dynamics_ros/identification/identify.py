@@ -134,10 +134,6 @@ class Identification:
             for joint, count in zip(unknowns.tree.joint_names, estimate.counts, strict=True)
             if count == 0
         ]
-        unexcited = np.setdiff1d(self.base.leading, estimate.base.leading)
-        if len(unexcited):
-            listed = ', '.join(names[unexcited])
-            said.append(f'the motion did not excite {listed} independently of others')
         if estimate.condition > _WELL_CONDITIONED:
             said.append(
                 f'the condition of the regressor is {estimate.condition:.3g}: some combinations '
@@ -155,6 +151,10 @@ class Identification:
         base, links = estimate.base, unknowns.links
         together = np.setdiff1d(np.flatnonzero(base.B.any(axis=0)), base.alone)
         for which, text in (
+            (
+                np.setdiff1d(self.base.leading, base.leading),
+                'the motion did not excite independently of others',
+            ),
             (base.leading[estimate.described], 'known by the description rather than the data'),
             (held, 'kept at the nominal value, since not separable'),
             (
@@ -310,18 +310,16 @@ def _determined(
         base = plan.base.only(kept)
         rows, late = [block.only(kept) for block in blocks], plan.choice.lag.deviation
         fitted = estimate(rows, base, unknowns, late)
-        leading = fitted.base.leading.tolist()
-        terms = np.flatnonzero(np.isin(leading, unknowns.places('load_friction'))).tolist()
-        sure = np.abs(fitted.values) / np.maximum(fitted.deviations, np.finfo(float).tiny)
-        least = min(terms, key=lambda k: float(sure[k]), default=None)
-        if least is None or sure[least] >= SURE:
+        leading, values, deviations = fitted.base.leading, fitted.values, fitted.deviations
+        sure = np.abs(values) / np.maximum(deviations, np.finfo(float).tiny)
+        sure[~np.isin(leading, unknowns.places('load_friction'))] = np.inf
+        least = int(np.argmin(sure))
+        if sure[least] >= SURE:
             return base, fitted, chosen
-        name = unknowns.names[leading[least]]
-        value, deviation = fitted.values[least], fitted.deviations[least]
+        name, told = unknowns.names[leading[least]], estimated(values[least], deviations[least])
         chosen = [reason for reason in chosen if reason.split()[0] != name]
         chosen.append(
-            f'{name} is left out: at {estimated(value, deviation)}, the recordings do not tell it '
-            'from Coulomb friction'
+            f'{name} is left out: at {told}, the recordings do not tell it from Coulomb friction'
         )
         kept = kept[plan.base.leading[kept] != leading[least]]
 
