@@ -76,11 +76,15 @@ def estimate_lag(recording: Recording, unknowns: Unknowns, preparation: Preparat
         unknowns: The unknowns of the robot.
         preparation: Preparation of its samples.
     """
-    ways = [replace(preparation, reversals=kind) for kind in (False, True)]
-    found = {way: _left(recording, unknowns, way) for way in ways}
-    sliding = found[ways[0]].deviation < _TELLS
-    way = ways[0] if sliding else min(ways, key=lambda way: found[way].deviation)
-    lag = total = found[way]
+    way = replace(preparation, reversals=False)
+    lag = _left(recording, unknowns, way)
+    if lag.deviation >= _TELLS:
+        every = replace(preparation, reversals=True)
+        way, lag = min(
+            ((way, lag), (every, _left(recording, unknowns, every))),
+            key=lambda found: found[1].deviation,
+        )
+    total = lag
     for _ in range(_ROUNDS):
         if abs(lag.value) < 0.1 * lag.deviation or not total.is_sure:
             break
