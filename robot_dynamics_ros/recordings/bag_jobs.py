@@ -196,28 +196,17 @@ def run_with_progress(
     an attribute ``error``, which says why one is a failure (empty if it is none).
     """
     from rich.console import Console  # imported here: nodes do not use it
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-    )
+    from rich.progress import track
 
-    console = Console(stderr=True)
-    columns = (TextColumn(title), BarColumn(40), MofNCompleteColumn(), TimeElapsedColumn())
-    failures = TextColumn('{task.fields[bad]}')
+    console, results = Console(stderr=True), dict[int, Any]()
+    found = run_jobs(work, items, on_failure, jobs=jobs, scheduler=scheduler)
     quiet = not console.is_terminal
-    results: dict[int, Any] = {}
-    bad = 0
-    with Progress(*columns, failures, console=console, transient=True, disable=quiet) as progress:
-        task = progress.add_task('', total=len(items), bad='')
-        for index, result in run_jobs(work, items, on_failure, jobs=jobs, scheduler=scheduler):
-            results[index] = result
-            bad += bool(result.error)
-            text = f'{bad} failed' if bad else ''
-            progress.update(task, advance=1, bad=text)
-            if quiet and len(items) > 1:
-                line = f'{title}: {len(results)} of {len(items)} bags'
-                console.print(f'{line}, {text}' if text else line, highlight=False)
+    shown = track(found, title, len(items), console=console, transient=True, disable=quiet)
+    for index, result in shown:
+        results[index] = result
+        if quiet and len(items) > 1:
+            bad = sum(bool(x.error) for x in results.values())
+            failed = f', {bad} failed' if bad else ''
+            line = f'{title}: {len(results)} of {len(items)} bags{failed}'
+            console.print(line, highlight=False)
     return [results[index] for index in range(len(items))]

@@ -208,7 +208,8 @@ class RecordingReader(ExitStack):
         """
         layout = self.layout
         rows, given = self._decoded(span)
-        unmeasured = self._unmeasured_velocities(rows)
+        position, velocity = rows.values[:, 0], rows.values[:, 1]
+        unmeasured = _unmeasured(layout.joints, position, velocity, self._every)
         rows, self.clock, unusual, problems = usable_rows(rows, layout.joints, every=self._every)
         self._losses = [*unusual, *self._losses]
         if not len(rows.place):
@@ -341,29 +342,32 @@ class RecordingReader(ExitStack):
         problems = [problem + format_time(time / NANO) for time in wrong[:1]]
         return effort, np.where(complete, answer, -1), problems
 
-    def _unmeasured_velocities(self, rows: Rows) -> list[str]:
-        """Set velocities to NaN that were not measured, and return what they are.
 
-        Those of a joint are NaN as a rule, or 0 throughout though it moves; a controller takes
-        the latter as they are.
-        """
-        names, position, velocity = (
-            np.array(self.layout.joints),
-            *rows.values[:, :2].swapaxes(0, 1),
-        )
-        absent = np.isfinite(velocity).sum(axis=0) < _MAJORITY * len(velocity)
-        false = np.zeros(len(names), bool)
-        for k in np.flatnonzero(~absent & ~np.nan_to_num(velocity).any(axis=0)).tolist():
-            q = position[np.isfinite(position[:, k]), k]
-            steps = np.abs(np.diff(q))
-            moved = steps[steps > 0.0]
-            false[k] = not self._every and len(moved) and np.ptp(q) > _TRAVEL * np.median(moved)
-        velocity[:, absent | false] = np.nan
-        of = '' if absent.all() else f' of {", ".join(names[absent])}'
-        notes = [f'velocity{of} is not recorded'] if absent.any() else []
-        if false.any():
-            notes.append(f'velocity of {", ".join(names[false])} is 0 in all states of a motion')
-        return notes
+def _unmeasured(joints: Sequence[str], position: Array, velocity: Array, every: bool) -> list[str]:
+    """Set velocities to NaN that were not measured, and return what they are.
+
+    Those of a joint are NaN as a rule, or 0 throughout though it moves.
+
+    Args:
+        joints: Names of the joints.
+        position: Shape (N, n), rad or m.
+        velocity: Shape (N, n), rad/s or m/s; it is changed.
+        every: Whether zeros are taken as they are, as by a controller.
+    """
+    absent = np.isfinite(velocity).sum(axis=0) < _MAJORITY * len(velocity)
+    names, false = np.array(joints), np.zeros(len(joints), bool)
+    still = ~absent & ~np.nan_to_num(velocity).any(axis=0) & (not every)
+    for k in np.flatnonzero(still).tolist():
+        q = position[np.isfinite(position[:, k]), k]
+        steps = np.abs(np.diff(q))
+        moved = steps[steps > 0.0]
+        false[k] = len(moved) and np.ptp(q) > _TRAVEL * np.median(moved)
+    velocity[:, absent | false] = np.nan
+    of = '' if absent.all() else f' of {", ".join(names[absent])}'
+    notes = [f'velocity{of} is not recorded'] if absent.any() else []
+    if false.any():
+        notes.append(f'velocity of {", ".join(names[false])} is 0 in all states of a motion')
+    return notes
 
 
 def _count(groups: Sequence[Group]) -> int:

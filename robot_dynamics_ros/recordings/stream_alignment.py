@@ -140,7 +140,7 @@ def usable_rows(
         plausible = np.abs(rows.values[:, :2]) <= _LARGEST_VALUE
     plausible[:, 1] |= unknown
     huge = ~incomplete & ~plausible.all(axis=(1, 2))
-    copied = copied_rows(rows) & (not every)
+    copied = copied_rows(rows.stamp_ns, rows.values) & (not every)
     rows = rows.where(~(incomplete | huge | copied))
     accepted, shift, left_out, restarts = _in_order(rows.stamp_ns)
     rows, shift = rows.where(accepted), shift[accepted]
@@ -150,7 +150,7 @@ def usable_rows(
     steps = np.diff(rows.stamp_ns)
     pauses = np.flatnonzero(steps > PAUSE_NS)
     times = rows.stamp_ns[pauses] / NANO, steps[pauses] / NANO
-    repeats = repeated_rows(rows) & (not every)
+    repeats = repeated_rows(rows.stamp_ns, rows.values) & (not every)
     rows = rows.where(~repeats)
     left_out |= {
         f'with a non-finite position{of}': incomplete.sum(),
@@ -174,38 +174,42 @@ def usable_rows(
     return rows, clock, notes + restarts, problems
 
 
-def repeated_rows(rows: Rows) -> Array:
-    """Return a mask of the rows that repeat the previous one, which a moving arm cannot.
+def repeated_rows(stamp_ns: Array, values: Array) -> Array:
+    """Return a mask of the states that repeat the previous one, which a moving arm cannot.
 
     A driver that is slower than its publisher gives the same state again under a new timestamp. A
     joint is at rest if its velocity says so; without velocities, if nothing changes for long.
+
+    Args:
+        stamp_ns: Timestamps, shape (N,), ns, increasing.
+        values: Positions, velocities and efforts, shape (N, 3, n).
     """
-    found, values = np.zeros(len(rows.place), dtype=bool), rows.values
+    found = np.zeros(len(stamp_ns), dtype=bool)
     unchanged = (values[1:] == values[:-1]) | (np.isnan(values[1:]) & np.isnan(values[:-1]))
     same = unchanged.all(axis=(1, 2))
     if not same.any():
         return found
     position, velocity, effort = values[1:].transpose(1, 0, 2)
-    steps = np.diff(rows.stamp_ns)[:, np.newaxis] / NANO
+    steps = np.diff(stamp_ns)[:, np.newaxis] / NANO
     travel = np.abs(np.nan_to_num(velocity)) * steps
     moves = (travel > _ROUNDING * np.maximum(np.abs(position), 1.0)).any(axis=1)
     moves |= np.isnan(velocity).all(axis=1) & np.nan_to_num(effort).any(axis=1)
-    first = rows.stamp_ns[0]
-    newest = np.maximum.accumulate(np.append(first, np.where(same, first, rows.stamp_ns[1:])))
-    found[1:] = same & moves & ((rows.stamp_ns - newest)[1:] < _LONGEST_REPEAT_NS)
+    others = np.append(stamp_ns[0], np.where(same, stamp_ns[0], stamp_ns[1:]))
+    age = stamp_ns - np.maximum.accumulate(others)
+    found[1:] = same & moves & (age[1:] < _LONGEST_REPEAT_NS)
     return found
 
 
-def copied_rows(rows: Rows) -> Array:
-    """Return a mask of the rows that are copies of one before the previous: of a second publisher.
+def copied_rows(stamp_ns: Array, values: Array) -> Array:
+    """Return a mask of the states that copy one before the previous: of a second publisher.
 
     With many copies, as of an arm at home, that one is, too. Not of a vibration, of which
     neighbours repeat neighbours, nor of an arm that comes back, as states around a copy do not
-    move its way, nor of one at rest, whose sensors are a step or two off.
+    move its way, nor of one at rest, whose sensors are a step or two off. Arguments as above.
     """
-    count, place = len(rows.place), np.arange(len(rows.place))
-    found, code = np.zeros(count, dtype=bool), np.zeros(count, np.uint64)
-    for column in rows.values.reshape(count, -1).T:
+    count = len(stamp_ns)
+    found, code, place = np.zeros(count, dtype=bool), np.zeros(count, np.uint64), np.arange(count)
+    for column in values.reshape(count, -1).T:
         code = code * np.uint64(_PRIME) + np.ascontiguousarray(column).view(np.uint64)
     order = np.argsort(code, kind='stable')
     same = np.flatnonzero(np.diff(code[order]) == 0)
@@ -213,10 +217,10 @@ def copied_rows(rows: Rows) -> Array:
     source[order[same + 1]] = order[same]
     copy = np.flatnonzero(source < place - 1)
     copy = copy[source[copy] != source[copy - 1] + 1]
-    copy = copy[rows.stamp_ns[copy] - rows.stamp_ns[source[copy]] < _LONGEST_REPEAT_NS]
+    copy = copy[stamp_ns[copy] - stamp_ns[source[copy]] < _LONGEST_REPEAT_NS]
     if len(copy) < _COPIES:
         return found
-    change = np.diff(rows.values[:, 0], axis=0)
+    change = np.diff(values[:, 0], axis=0)
     step = np.where(change != 0.0, np.abs(change), _COARSEST).min(axis=0)
     found[copy] = (np.abs(change[copy - 1]) > _STEPS * step).any(axis=1)
     found[1:] &= (change * np.vstack([change[1:], change[-2:-1]])).sum(axis=1) <= 0.0
