@@ -190,6 +190,7 @@ class LinkNodes:
         self.root = scene.add_frame(root, show_axes=False)
         self._frames: list[Any] = []
         self._surfaces: list[list[tuple[Any, Rgb]]] = []
+        self._warnings: list[Rgb | None] = [None] * len(tree.links)
         paths: list[str] = []
         moves: list[bool] = []
         for k, link in enumerate(tree.links):
@@ -213,8 +214,10 @@ class LinkNodes:
 
     def set_warning(self, place: int, colour: Rgb | None) -> None:
         """Show a link in a warning colour; None for its own colour."""
-        for handle, own in self._surfaces[place]:
-            handle.color = colour or own
+        if self._warnings[place] != colour:  # to set a colour takes long, also the same
+            self._warnings[place] = colour
+            for handle, own in self._surfaces[place]:
+                handle.color = colour or own
 
 
 def _add_surfaces(

@@ -76,8 +76,10 @@ class FieldRow:
 
     def enable(self, on: bool) -> None:
         """Accept input, or not."""
-        self._off = '' if on else 'disabled'
-        self._draw()
+        off = '' if on else 'disabled'
+        if off != self._off:
+            self._off = off
+            self._draw()
 
     def note(self, text: str, colour: str = GREY) -> None:
         """Show a text beside the control."""
