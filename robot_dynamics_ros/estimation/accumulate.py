@@ -10,6 +10,7 @@ from typing import IO, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
+from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.spatial.scalar import Array
 
 _Table = TypeVar('_Table', bound='ColumnTable')
@@ -50,9 +51,19 @@ class GrowingTable(Generic[_Table]):
         self._files = [tempfile.TemporaryFile() for _ in vars(empty)]  # noqa: SIM115
 
     def append(self, rows: _Table) -> None:
-        """Append the rows of a table."""
-        for file, column in zip(self._files, vars(rows).values(), strict=True):
-            np.ascontiguousarray(column).tofile(file)
+        """Append the rows of a table.
+
+        Raises:
+            RecordingError: There is no space for the files.
+        """
+        try:
+            for file, column in zip(self._files, vars(rows).values(), strict=True):
+                file.write(np.ascontiguousarray(column).data)
+                file.flush()  # numpy's tofile ignores an error of the last bytes
+        except OSError as error:
+            folder = tempfile.gettempdir()
+            remedy = 'free space there, or set TMPDIR to another folder'
+            raise RecordingError(f'folder {folder!r}', f'is full ({error})', remedy) from error
 
     def joined(self) -> _Table:
         """Return all rows; nothing can be appended afterwards."""

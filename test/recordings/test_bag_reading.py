@@ -104,6 +104,14 @@ def test_columns_are_in_files_that_vanish(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [bag], 'a file without a name vanishes by itself'
 
 
+def test_a_full_folder_of_temporary_files_is_named(tmp_path, monkeypatch):
+    bag = write(tmp_path / 'bag', Motion(30).messages())
+    full = lambda: open('/dev/full', 'r+b')  # noqa: E731, SIM115
+    monkeypatch.setattr(tempfile, 'TemporaryFile', full)
+    with pytest.raises(RecordingError, match='is full .* set TMPDIR'):
+        read_recording(bag)
+
+
 @pytest.mark.slow
 def test_a_bag_is_read_once_whatever_is_asked_of_it_afterwards(tmp_path, monkeypatch):
     """The description is found in the first bytes; what else a controller told is kept."""
