@@ -9,18 +9,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.constraints.angles import (
-    AxisAlignment,
-    AxisAngle,
-    FullPose,
-    Orientation,
-)
 from robot_dynamics_ros.constraints.constraint import Constraint, MovingFrame
 from robot_dynamics_ros.constraints.curves import UP
-from robot_dynamics_ros.constraints.point import (
+from robot_dynamics_ros.constraints.kinds import (
+    AxisAlignment,
+    AxisAngle,
     Coincidence,
     Cylinder,
     Distance,
+    FullPose,
+    Orientation,
     Plane,
     Point,
     RoundSurface,

@@ -14,16 +14,6 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros import yaml_reader as read
-from robot_dynamics_ros.constraints.angles import (
-    FOLLOW,
-    AxisAlignment,
-    AxisAngle,
-    FullPose,
-    JointCoupling,
-    JointProgram,
-    Orientation,
-    Pitch,
-)
 from robot_dynamics_ros.constraints.constraint import Constraint, MovingFrame
 from robot_dynamics_ros.constraints.curves import (
     Circle,
@@ -39,10 +29,18 @@ from robot_dynamics_ros.constraints.error_dynamics import (
     roots,
     stabilizing,
 )
-from robot_dynamics_ros.constraints.point import (
+from robot_dynamics_ros.constraints.kinds import (
+    FOLLOW,
+    AxisAlignment,
+    AxisAngle,
     Coincidence,
     Cylinder,
     Distance,
+    FullPose,
+    JointCoupling,
+    JointProgram,
+    Orientation,
+    Pitch,
     Plane,
     Point,
     Sphere,
