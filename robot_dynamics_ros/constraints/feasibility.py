@@ -217,14 +217,16 @@ def starting_configuration(program: Program, home: Array | None = None) -> Array
     return best
 
 
-def solve(program: Program, q: Array, t: float, wanted: float = 0.0) -> tuple[Array, Evaluation]:
+def solve(
+    program: Program, q: Array, t: float, wanted: Array | float = 0.0
+) -> tuple[Array, Evaluation]:
     """Minimize f, or what it lacks of a wanted value, by Gauss-Newton steps with step halving.
 
     Args:
         program: The program.
         q: Where to begin, shape (n,), rad or m.
         t: Time of the program, s.
-        wanted: Wanted value of every row of f, m or rad.
+        wanted: Wanted value of the rows of f, shape (m,) or one for all, m or rad.
 
     Returns:
         The configuration, and f at rest there.

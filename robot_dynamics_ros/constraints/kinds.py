@@ -388,17 +388,12 @@ class Pitch(Constraint):
         down = motion.fixed(self._down)
         s = dot(down, motion.axis(self.frame, self._x))
         c = dot(down, motion.axis(self.frame, self._u))
-        return _angle_between(s, c, inputs[0])
-
-
-def _angle_between(s: Jet, c: Jet, target: Jet) -> Jet:
-    """Return atan2(s, c) minus a target angle, all jets of shape (1,)."""
-    length = norm(stack([s, c]))
-    x = length.value[0]
-    inverse = compose(length, 1 / x, -1 / (x * x), 2 / (x * x * x))
-    s, c = scale(inverse, s), scale(inverse, c)
-    cd, sd = cos_sin(target)
-    return signed_angle(scale(s, cd) - scale(c, sd), scale(c, cd) + scale(s, sd))
+        length = norm(stack([s, c]))
+        x = length.value[0]
+        inverse = compose(length, 1 / x, -1 / (x * x), 2 / (x * x * x))
+        s, c = scale(inverse, s), scale(inverse, c)
+        cd, sd = cos_sin(inputs[0])
+        return signed_angle(scale(s, cd) - scale(c, sd), scale(c, cd) + scale(s, sd))
 
 
 class AxisAngle(Constraint):

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros.constraints.contact import ContactControl, ContactPhase
-from robot_dynamics_ros.constraints.feasibility import starting_configuration
+from robot_dynamics_ros.constraints.feasibility import solve, starting_configuration
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.program_kernel import ProgramKernel
 from robot_dynamics_ros.constraints.signals import offset_duration, quintic_offset
@@ -320,7 +320,6 @@ class ContactForces:
 
 _FREQUENCY = 10.0  # rad/s, critically damped: the gains of a law without a program
 _SHORTEST_S = 0.5
-_STEPS = 5  # Newton steps, over distances of millimetres
 
 
 class LeadIn:
@@ -342,16 +341,20 @@ class LeadIn:
 
     @classmethod
     def to(cls, program: Program, share: float) -> LeadIn | None:
-        """Return the motion to the start of a program; None if no start is found.
+        """Return the motion to the start of a program, above its contacts; None if none is found.
 
         Args:
             program: The program.
             share: Fraction of the velocity limits.
         """
         try:
-            goal = _above_contacts(program, starting_configuration(program))
+            goal = starting_configuration(program)
         except ProgramError:
             return None
+        above = np.zeros(program.m)
+        for row, contact in program.contacts:
+            above[row] = contact.clearance
+        goal, _ = solve(program, goal, 0.0, above)
         return cls(goal, share * program.tree.velocity_limits())
 
     def begin(self, q: Array, v: Array) -> None:
@@ -367,14 +370,3 @@ class LeadIn:
         error, error_rate = self.goal + offset - q, rate - v
         self.velocity[:] = rate
         return acceleration + _FREQUENCY * (2.0 * error_rate + _FREQUENCY * error)
-
-
-def _above_contacts(program: Program, q: Array) -> Array:
-    """Return a start with the rows of contacts at their clearance, shape (n,), rad or m."""
-    target = np.zeros(program.m)
-    for row, contact in program.contacts:
-        target[row] = contact.clearance
-    for _ in range(_STEPS if program.contacts else 0):
-        state = program.stack.evaluate(q, 0.0 * q, 0.0)
-        q = q - np.linalg.lstsq(state.Gamma, state.f - target, rcond=None)[0]
-    return q
