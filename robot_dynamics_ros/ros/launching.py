@@ -18,10 +18,9 @@ import importlib.util
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 from ament_index_python.packages import PackageNotFoundError, get_package_prefix
 from launch import LaunchContext, LaunchDescription
@@ -66,8 +65,7 @@ _OF_LAUNCH = (
 SHUTDOWN_SECONDS = 10.0  # time to send the last safe command and to close a bag
 
 
-@dataclass(frozen=True)
-class Argument:
+class Argument(NamedTuple):
     """One argument of a launch file.
 
     Attributes:

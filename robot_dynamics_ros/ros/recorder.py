@@ -67,11 +67,8 @@ class Stream:
     by_arrival: bool = False
     periodic: bool = False
     subscription: Any = None
-    reliable: bool = True
-    received: int = 0
-    lost: int = 0
-    missed: int = 0
-    first_at: float = math.inf
+    reliable, first_at = True, math.inf
+    received = lost = missed = 0
 
     def __post_init__(self) -> None:
         self.message_type = message_class(self.kind)

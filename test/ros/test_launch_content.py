@@ -288,9 +288,21 @@ def test_a_gripper_of_an_arm_of_ones_own_is_locked_unless_it_is_named(scene, tmp
 [gazebo, {description: HERE/urdf/four_dof.urdf.xacro, prefix: left_}] | prefix: is for shipped arms
 [replay, {}]                                             | bag: none is given; write bag:=FOLDER
 [simulation, {record: 'true', bag: HERE}]                | exists already; choose another
+[gazebo, {}, controller, {gravity: down}]                | is 'down'; give
+[gazebo, {interface: ros2_control}, simulator, {initial_position: [1, 2]}] | give 1 or 4 finite
+[gazebo, {description: OWN}, simulator, {initial_position: [1, 2]}]        | give 1 or 4 finite
 """)  # noqa: E501
-def test_what_cannot_be_started_is_refused(scene, given, said):
-    name, words = given
+def test_what_cannot_be_started_is_refused(scene, tmp_path, given, said):
+    """Also what a launch takes from the parameters of a node."""
+    name, words, *section = given
+    if section:
+        node, parameters = section
+        file = tmp_path / 'wrong.yaml'
+        file.write_text(yaml.safe_dump({f'/**/{node}': {'ros__parameters': parameters}}))
+        words['params_file'] = str(file)
+    if words.get('description') == 'OWN':
+        assert main(['new_robot', 'scara', '--out', str(tmp_path)]) == 0
+        words['description'] = str(tmp_path / 'parameters.yaml')
     with pytest.raises(RobotDynamicsError, match=said):
         scene(name, **{key: word.replace('HERE', str(ROOT)) for key, word in words.items()})
 
@@ -405,22 +417,6 @@ def test_a_launch_takes_from_a_parameter_file_what_the_node_takes(scene, tmp_pat
         found = scene('gazebo', params_file=str(file), namespace=space)
         roll, pitch = found.parameters('gazebo_robot')['pose'][3:5]
         assert (abs(roll) > 1.0 or abs(pitch) > 1.0) == hangs, space
-
-
-@tables.written("""
-[controller, gravity, down, {}]                                           | is 'down'; give
-[simulator, initial_position, [1, 2], {interface: ros2_control}]          | give 1 or 4 finite
-[simulator, initial_position, [1, 2], {description: own/parameters.yaml}] | give 1 or 4 finite
-""")
-def test_what_a_launch_takes_from_a_parameter_file_is_checked(scene, tmp_path, given, said):
-    node, name, value, words = given
-    if words.get('description'):
-        assert main(['new_robot', 'scara', '--out', str(tmp_path)]) == 0
-        words = {'description': str(tmp_path / 'parameters.yaml')}
-    file = tmp_path / 'wrong.yaml'
-    file.write_text(yaml.safe_dump({f'/**/{node}': {'ros__parameters': {name: value}}}))
-    with pytest.raises(RobotDynamicsError, match=said):
-        scene('gazebo', params_file=str(file), **words)
 
 
 def test_one_position_at_the_start_holds_for_all_joints_of_a_shipped_arm(scene, tmp_path):
