@@ -34,12 +34,11 @@ from robot_dynamics_ros.cli.sign_of_life import tell
 from robot_dynamics_ros.cli.tables import print_lines, print_report, print_table, say, show_arm
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
-from robot_dynamics_ros.description.shipped import ROBOTS, share_directory, shipped_robot
+from robot_dynamics_ros.description.shipped import ROBOTS, shipped_robot
 from robot_dynamics_ros.geometry.collisions import make_checker
 from robot_dynamics_ros.identification import design_excitation
 from robot_dynamics_ros.model import Robot, load_robot
 from robot_dynamics_ros.model.payload import Payload, with_payload
-from robot_dynamics_ros.planning.default_motion import described
 from robot_dynamics_ros.recordings.comparison import compare_recordings
 from robot_dynamics_ros.recordings.lockstep import SETTLE, simulate, write_recording
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, analyze_bag
@@ -50,14 +49,12 @@ from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.replay import ReplaySource, replay
 from robot_dynamics_ros.recordings.report.runs import BagResult
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable, command_line
-from robot_dynamics_ros.ros.executables import parameter_sections
 from robot_dynamics_ros.simulation.imperfections import (
     Imperfections,
     ImperfectPlant,
     with_mismatch,
 )
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
-from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
 #: Start time of the trajectory, s; before it, the controller is activated and settles.
 START_S = 0.5
@@ -106,8 +103,6 @@ def run_demo(args: argparse.Namespace) -> int:
         os.environ[SHOWN] = '1'
         say('open http://127.0.0.1:8080 in a browser')
     arms = _arms(args)
-    for arm in arms:
-        say(f'motion of {arm.name}: {_motion(arm)}')
     laws = [args.law] if args.law else LAWS
     results = {
         arm.name: [run_scene(arm, law, _folder(args, arm, law)) for law in laws] for arm in arms
@@ -135,15 +130,6 @@ def _folder(args: argparse.Namespace, arm: Arm, law: str) -> Path:
     """Return the folder of the results of an arm under a law."""
     folder: Path = args.out / folder_name(arm.name) / law
     return folder
-
-
-def _motion(arm: Arm) -> str:
-    """Return what an arm does under each law, from its parameter file."""
-    file = arm.source
-    if isinstance(file, str):
-        file = share_directory() / 'config' / f'{file}.yaml'
-    settings = parameter_sections(read_yaml(file, 'parameter file'))['/**/trajectory']
-    return f'{described(settings)}, from t = {START_S:g} s'
 
 
 def _arms(args: argparse.Namespace) -> list[Arm]:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the demo requires of computed torque, compared with PD + gravity."""
 
-import math
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -10,7 +9,7 @@ import yaml
 
 from robot_dynamics_ros.cli import demo, processes
 from robot_dynamics_ros.cli.demo import DemoRun, outside_band
-from robot_dynamics_ros.errors import PeerTimeoutError, SceneError
+from robot_dynamics_ros.errors import PeerTimeoutError
 from robot_dynamics_ros.recordings.report.runs import BagResult
 
 
@@ -56,19 +55,6 @@ rates: {latency_us: {p50: 1.0, p99: 2.0}, commands: 7}
     own = more | {'tracking': more['tracking'] | one.result.figures['tracking']}
     demo._print('arm', [one._replace(result=replace(one.result, figures=own))])
     assert 'this motion hardly moves b: their errors tell nothing' in capsys.readouterr().out
-
-
-def test_the_motion_is_told_before_it_runs(monkeypatch, command):
-    def refused(*_):
-        raise SceneError('the test', 'runs nothing', 'of no concern')
-
-    monkeypatch.setattr(demo, 'run_scene', refused)
-    said = command('demo', 'four_dof', code=2).said
-    seconds = 4 * math.tau * 0.1 / 0.4 + 0.6
-    circle = f'tool along a circle of radius 0.1 m at 0.4 m/s, laps: 4, {seconds:.2f} s'
-    assert f'motion of four_dof: {circle}, from t = 0.5 s ' in said
-    said = command('demo', 'parallelogram', code=2).said  # whose parameter file has none
-    assert 'motion of parallelogram: ' in said
 
 
 def test_a_bag_that_lacks_the_last_states_is_no_result(monkeypatch):
