@@ -120,23 +120,21 @@ def link_findings(
     """
     inertial, culprit = link.inertial, f'link {link.name!r}'
     assert inertial is not None  # callers select links that have one
-    faults = found(culprit, _faults(inertial, report))
+    faults = found(culprit, _faults(inertial))
     if faults or not np.isfinite(report.principal_moments).all():
         return faults
     return found(culprit, _doubts(inertial, report, np.array([np.zeros(3), *joints]), longest))
 
 
-def _faults(inertial: Inertial, report: LinkReport) -> Iterator[Row]:
+def _faults(inertial: Inertial) -> Iterator[Row]:
     """Yield the faults of a mass and an inertia tensor of no real body; the reader reports NaN."""
     mass, tensor = inertial.mass, symmetric_tensor(inertial[2:])
     level = 'fatal' if mass < 0.0 else 'error'
     yield mass <= 0.0, level, f'mass {mass:g} kg', 'the mass must be positive'
     if np.isfinite(tensor).all() and (problem := inconsistency(tensor)):
         beyond = _is_beyond_rounding(inertial)
-        inner, middle, outer = report.principal_moments
-        gross = outer - inner - middle > max(_GROSS * outer, mass * _MILLIMETRE**2)
-        slip = _slip(inertial) if beyond or gross else ''
-        level, remedy = 'fatal' if beyond else 'error', f'{_REAL_BODY}{slip}'
+        level = 'fatal' if beyond else 'error'
+        remedy = f'{_REAL_BODY}{_slip(inertial) if beyond else ""}'
         yield True, level, f'inertia {problem}', remedy, problem.partition('(')[0]
 
 
