@@ -93,7 +93,7 @@ def test_the_state_of_a_trajectory_controller_is_reference_feedback_and_command(
         points += (point(effort=run.measured_effort[k]),) * (len(fields) == 4)
         content = store.types[KIND](header(stamp), [*JOINTS[::-1]], *points)
         messages += [state(stamp, JOINTS, q, v)] * with_states
-        messages.append(Message(CONTROLLER, stamp, KIND, content, store))
+        messages.append(Message(CONTROLLER, stamp + 300_000, KIND, content, store))
     found = read(messages).of_joints(JOINTS)
     expected = run.position + 0.1
     expected[7] = np.nan
