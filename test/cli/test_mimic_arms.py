@@ -79,7 +79,7 @@ def test_only_what_computes_with_bodies_reads_which_of_them_slide():
         for path in PACKAGE.rglob('*.py')
         if reading.search(path.read_text('utf-8'))
     }
-    of_bodies = {'estimation/regressor.py', 'geometry/collisions.py', 'recordings/comparison.py',
+    of_bodies = {'estimation/regressor.py', 'geometry/collisions.py',
                  'recordings/report/toolkit.py', 'simulation/mujoco_description.py'}  # fmt: skip
     rooms = ('description/', 'dynamics/', 'model/', 'symbolic/')
     assert {name for name in found if not name.startswith(rooms)} == of_bodies
