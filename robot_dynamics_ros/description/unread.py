@@ -182,8 +182,11 @@ def _of_gazebo(root: Element) -> Iterator[Found]:
 
 
 def _of_version(root: Element) -> Iterator[DescriptionRemark]:
-    """Yield a remark on a version that is too new."""
+    """Yield a remark on a version that is too new, or too old for what the file contains."""
     text = root.get('version', '1.0')
     if text not in _VERSIONS:
         problem = f'version {text!r} is unknown; what it adds is not read'
         yield DescriptionRemark('<robot>', problem, f'versions up to {_VERSIONS[-1]} are known')
+    elif text not in _VERSIONS[2:] and root.find('.//origin[@quat_xyzw]') is not None:
+        problem = f'quat_xyzw is used; other readers ignore it in version {text}'
+        yield DescriptionRemark('<robot>', problem, 'write version="1.1", or rpy')

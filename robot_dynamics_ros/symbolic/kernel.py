@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 #: Packages whose sources determine the generated code.
 _SOURCES = ('spatial', 'model', 'dynamics', 'symbolic')
 
+_CHUNK = 1024  # states per chunk, so that intermediate arrays fit in the processor cache
+
 Kernel = Callable[..., None]
 Backend = Union['MachineCode', 'PythonBackend', 'FormulationBackend']
 _log = logging.getLogger(__name__)
@@ -194,12 +196,12 @@ class PythonBackend:
     @errstate(all='ignore')
     def batch(self, expected: Arguments, inputs: list[Array]) -> tuple[Array, ...]:
         """Return new arrays of results for the rows of contiguous float64 arrays."""
-        function, results = (
-            functions(self._source, np)[expected.name],
-            expected.empty(len(inputs[0])),
-        )
-        columns = (np.ascontiguousarray(array.T) for array in inputs)
-        function(*columns, *(np.moveaxis(result, 0, -1) for result in results))
+        function, count = functions(self._source, np)[expected.name], len(inputs[0])
+        results = expected.empty(count)
+        for start in range(0, count, _CHUNK):
+            rows = slice(start, start + _CHUNK)
+            columns = (np.ascontiguousarray(array[rows].T) for array in inputs)
+            function(*columns, *(np.moveaxis(result[rows], 0, -1) for result in results))
         return results
 
 

@@ -164,6 +164,16 @@ def test_a_quaternion_that_is_none_is_refused(given, said):
         assert '<origin' in str(refusal.value)
 
 
+def test_a_quaternion_in_a_file_of_version_1_0_is_used_and_remarked():
+    R = Rotation.from_rotvec([0.3, 0.2, 0.1])
+    tree = load_robot(turned(True, R).replace(' version="1.1"', ''))
+    np.testing.assert_allclose(tree.R_PJ[1], R.as_matrix(), atol=1e-12)
+    assert tree.remarks == (
+        '<robot>: quat_xyzw is used; other readers ignore it in version 1.0; '
+        'write version="1.1", or rpy',
+    )
+
+
 def test_capsules_are_shapes():
     """A capsule of radius r reaches r beyond the ends of its cylinder."""
     capsule = '<collision><geometry><capsule radius="0.05" length="0.3"/></geometry></collision>'

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import tables
@@ -14,6 +16,7 @@ from robot_dynamics_ros.description.shipped import shipped_mechanism
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.dynamics.newton_euler import NewtonEuler
 from robot_dynamics_ros.estimation.regressor import (
+    gravity_regressor,
     inertial_parameters,
     regressor,
     with_inertial_parameters,
@@ -29,6 +32,16 @@ def test_parameters_make_the_same_robot_again(name):
     assert_allclose(again.com, tree.com, rtol=0, atol=1e-15)
     # Steiner's term of a few kg m^2 goes forth and back.
     assert_allclose(again.inertia, tree.inertia, rtol=0, atol=1e-15)
+
+
+def test_rows_of_many_states_take_little_more_memory_than_their_result():
+    tree, q = sample('scara').tree, np.full((20_000, 4), 0.3)
+    gravity_regressor(tree, q[:1])
+    tracemalloc.start()
+    nbytes = gravity_regressor(tree, q).nbytes
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 3 * nbytes
 
 
 def test_rows_of_loops_are_those_of_kane_s_recursion(rng):
