@@ -22,7 +22,11 @@ from rcl_interfaces.msg import (
     SetParametersResult,
 )
 from rclpy.clock import Clock, ClockType
-from rclpy.exceptions import ParameterNotDeclaredException
+from rclpy.exceptions import (
+    InvalidParameterTypeException,
+    InvalidParameterValueException,
+    ParameterNotDeclaredException,
+)
 from rclpy.node import Node
 from rclpy.parameter import Parameter as GivenParameter
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
@@ -54,6 +58,8 @@ _REPEAT_S, _LOG_S, _AGAIN_S = 1.0, 2.0, 10.0  # of requests; of what is awaited,
 _RESEND_S = 4.0  # until DDS has delivered what a stopped process missed: its heartbeat is 3 s
 _ACTIVE = 3  # lifecycle_msgs/State.PRIMARY_STATE_ACTIVE
 _Type = GivenParameter.Type
+#: Of rclpy for numbers beyond 1e308, and for empty lists.
+_INVALID = (ParameterError, InvalidParameterTypeException, InvalidParameterValueException)
 
 #: Prefixes of the parameters that rclpy declares itself or a node declares once it has its robot.
 _LATER = ('use_sim_time', 'start_type_description_service', 'qos_overrides.', 'constraints.')
@@ -255,16 +261,16 @@ def _declare(node: Any, parameters: Iterable[Parameter]) -> None:
     overrides = parameter_overrides(node)
     for one in parameters:
         node.declared[one.name] = one
-        if one.name in overrides:
-            given = overrides[one.name].value
-            try:
+        given = overrides[one.name].value if one.name in overrides else one.default
+        try:
+            if one.name in overrides:
                 overrides[one.name] = _given(one, given)
-            except ParameterError as error:
-                empty = given is None  # rcl gives it no type
-                problem = f'is {[] if empty else _plain(given)!r}'
-                remedy = f'{error.reason}, such as {one.default!r}'
-                raise ConfigurationError(f'parameter {one.name!r}', problem, remedy) from error
-        node.declare_parameter(one.name, one.default, descriptor(one))
+            node.declare_parameter(one.name, one.default, descriptor(one))
+        except _INVALID as error:
+            empty = given is None  # rcl gives it no type
+            problem = f'is {[] if empty else _plain(given)!r}'
+            remedy = f'{one.requirement()}, such as {one.default!r}'
+            raise ConfigurationError(f'parameter {one.name!r}', problem, remedy) from error
 
 
 def _given(one: Parameter, value: Any) -> GivenParameter:

@@ -16,6 +16,7 @@ NUMBERS = (
     Parameter('laps', 1.0, 'One.', 0.001, 1e6),
     Parameter('goal', [0.0], 'Several.', per_joint=True),
     Parameter('steps', 1, 'A count.'),
+    Parameter('seconds', 1.0, 'Without an end.', 0.0),
 )
 
 
@@ -51,6 +52,7 @@ def test_whole_numbers_are_numbers_at_the_start_and_later(peer, name, given, tak
 [laps, true] | such as 1.0
 [goal, all]  | give one finite number for all joints, or one per joint, such as [0.0]
 [steps, 4.5] | must be a whole number, such as 1
+[seconds, 1.5e+308] | must be a finite number of at least 0, such as 1.0
 """)
 def test_what_is_no_such_number_is_refused_with_an_example(peer, given, said):
     name, value = given
