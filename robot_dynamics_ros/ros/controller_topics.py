@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Monitoring outputs of a controller.
+"""Streamed inputs and monitoring outputs of a controller.
 
-They are the reference and error of each tick, quantities of the law and external efforts.
+The outputs are the reference and error of each tick, quantities of the law and external efforts.
 """
 
 from __future__ import annotations
 
 import array
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from itertools import cycle
 from typing import Any
 
@@ -19,14 +22,20 @@ from std_msgs.msg import Float64MultiArray, MultiArrayDimension, MultiArrayLayou
 
 from robot_dynamics_ros.control.laws.control_law import ConstraintSnapshot
 from robot_dynamics_ros.control.loop import ControlLoop
+from robot_dynamics_ros.control.requests import STREAMED, compiles
 from robot_dynamics_ros.control.session import ControllerSession
+from robot_dynamics_ros.control.topics import STREAMS
+from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.ros.conversions import (
     PreparedMessage,
+    message_class,
     ns_to_stamp,
     state_message,
     wrench_message,
 )
+from robot_dynamics_ros.ros.node import LATCHED, NEWEST
+from robot_dynamics_ros.ros.rclpy_compat import take_message
 
 #: Labels of the entries of ``~/constraint_condition``.
 _LABELS = ('sigma_min', 'condition', 'damped', 'scale')
@@ -35,6 +44,7 @@ MONITOR_QOS = QoSProfile(depth=2000)
 #: A recorder that starts later still receives the last activation, and what followed it.
 _CHANGES_QOS = QoSProfile(depth=1000, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 _THROTTLED_HZ = 50
+_WARNING_PERIOD_S = 5.0  # between two warnings of a stream
 _THROTTLED_NS = NANO // _THROTTLED_HZ
 _LOOP = {'reference': JointState, 'error': JointState}
 _LAW = {
@@ -194,3 +204,62 @@ class ControllerMonitor:
 
 def _doubles(values: Any) -> array.array[float]:
     return array.array('d', np.asarray(values, dtype=float).tobytes())
+
+
+def subscribe_streams(
+    node: Node,
+    session: ControllerSession,
+    request: Callable[..., None],
+    act: Callable[..., None],
+) -> Callable[[], None]:
+    """Subscribe to the streamed inputs whose message types are installed.
+
+    * ``~/target_joint`` (JointState): target positions.
+    * ``~/target_pose`` (PoseStamped): target pose of ``target_frame`` in the frame of any link.
+    * ``~/target_wrench`` (WrenchStamped): wrench that the arm shall exert at ``target_frame``, in
+      the axes of any link.
+    * ``~/measured_wrench`` (WrenchStamped): wrench of the environment on the arm at the sensor's
+      link, in its axes.
+    * ``~/enable_guiding`` (Bool): whether the enabling switch is pressed.
+    * ``~/speed_scaling_input`` (SpeedScalingFactor), if control_msgs is installed: as in
+      joint_trajectory_controller.
+
+    Args:
+        node: The controller.
+        session: The session.
+        request: Submits a request, see ``SessionRequests.request``.
+        act: Lets a request act now, also while others are being prepared.
+
+    Returns:
+        Takes a measured wrench that has arrived, before its state is answered.
+    """
+
+    def subscribe(name: str) -> Any:
+        log = node.get_logger().get_child(name)  # whose throttle silences no other
+
+        def done(text: str) -> None:
+            if text:
+                node.get_logger().info(text)
+
+        def refused(error: RobotDynamicsError) -> None:
+            log.warning(f'refused: {error}', throttle_duration_sec=_WARNING_PERIOD_S)
+
+        def take(message: Any) -> None:
+            prepare = partial(STREAMED[name], session, message)
+            if compiles(session, name, message):
+                request(prepare, done, refused, slow=True, replaces=name)
+            else:
+                act(prepare, done, refused)
+
+        # that of joint_trajectory_controller
+        qos = LATCHED if name == 'speed_scaling_input' else NEWEST
+        with suppress(ConfigurationError):
+            return node.create_subscription(message_class(STREAMS[name]), f'~/{name}', take, qos)
+
+    wrenches = {name: subscribe(name) for name in STREAMS}['measured_wrench']
+
+    def take_wrench() -> None:
+        if (taken := take_message(wrenches)) is not None:
+            wrenches.callback(taken[0])
+
+    return take_wrench

@@ -37,8 +37,8 @@ from std_msgs.msg import Float64, Float64MultiArray, String
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.messages import stamp_ns
+from robot_dynamics_ros.ros.controller.parameter_requests import ParameterRequests
 from robot_dynamics_ros.ros.controller.running import RunningController
-from robot_dynamics_ros.ros.controller.session_requests import SessionRequests
 from robot_dynamics_ros.ros.conversions import ns_to_stamp
 
 ACTIVATE, DEACTIVATE = Transition.TRANSITION_ACTIVATE, Transition.TRANSITION_DEACTIVATE
@@ -390,7 +390,7 @@ def test_tolerances_act_as_set_and_a_cleanup_or_a_failed_configuration_leaves_no
 def test_a_change_that_fails_while_it_begins_to_act_does_not_end_the_node():
     """Otherwise rclpy, which has already accepted the values, would end the node."""
     node, session = Mock(), Mock(parameters={}, published_parameters=dict, remarks=[])
-    changes = SessionRequests(node, session, Mock())
+    changes = ParameterRequests(node, session, Mock(), Mock())
     changes._commit = Mock(side_effect=ConfigurationError('parameters', 'nobody', 'foresaw it'))
     changes.apply()
     node.get_logger().error.assert_called_once_with('parameters: nobody; foresaw it')

@@ -205,13 +205,13 @@ class Controller(LifecycleNode):
         if self._run is None:
             respond(set_now(request, response))
         else:
-            self._run.requests.set(set_now, request, response, respond)
+            self._run.parameters.set(set_now, request, response, respond)
 
     def _check_change(self, changes: Mapping[str, Any]) -> None:
         """Raise an error for a parameter change that cannot be applied."""
         if self._run is not None:
-            self._run.requests.check(changes)
+            self._run.parameters.check(changes)
 
     def _apply_change(self, _: Mapping[str, Any]) -> None:
         if self._run is not None:
-            self._run.requests.apply()
+            self._run.parameters.apply()

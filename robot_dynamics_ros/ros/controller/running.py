@@ -16,6 +16,7 @@ from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model.robot_parameters import with_locked
+from robot_dynamics_ros.ros.controller.parameter_requests import ParameterRequests
 from robot_dynamics_ros.ros.controller.session_requests import SessionRequests
 from robot_dynamics_ros.ros.controller.trajectory_action import TrajectoryAction
 from robot_dynamics_ros.ros.controller_topics import ControllerMonitor
@@ -39,6 +40,7 @@ class RunningController:
     Attributes:
         session: The controller session.
         requests: Makes requests to the session.
+        parameters: Checks, applies and publishes its parameters.
         connection: The topics of the driver.
 
     Raises:
@@ -60,7 +62,8 @@ class RunningController:
         self.session, self._node, self._log = session, node, node.get_logger()
         self.connection = DriverConnection(session.driver)
         self._publish_health, self._health = publish_health, SessionHealth()
-        self.requests = requests = SessionRequests(node, session, self._watch)
+        self.requests = requests = SessionRequests(node, session)
+        self.parameters = ParameterRequests(node, session, requests.submit, self._watch)
         self._robot_at = lambda at: robot_and_driver(with_locked(parameters, at), description)[0]
         self.connection.open(node, self._on_state)
         self._rivals = Rivals(node, self.connection.state_topic)
@@ -78,8 +81,8 @@ class RunningController:
         self._log.info(f'{tree.name} under {session.loop.law.name}: {self.connection.describe()}')
         for remark in tree.remarks:
             self._log.warning(remark)
-        requests.log_law_remarks()
-        requests.publish()
+        self.parameters.log_law_remarks()
+        self.parameters.publish()
 
     def close(self) -> None:
         """Finish if the controller is active, and end session and goals, whatever fails."""
@@ -189,7 +192,7 @@ class RunningController:
         session.rebuild(self._robot_at(positions))
         text = ', '.join(with_locked({}, positions)['locked'])
         self._log.info(f'locked where measured: {text}')
-        self.requests.publish()
+        self.parameters.publish()
         until = time.monotonic() + session.loop.settings.state_timeout_s
         while not self._answer_state() and time.monotonic() < until:
             time.sleep(1e-3)  # the last state is as old as the rebuilding took
