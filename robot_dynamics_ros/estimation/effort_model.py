@@ -177,17 +177,18 @@ class EffortModel:
         effort = rigid + armature + friction
         residual = tau - effort
         sticking = (np.abs(instants.v_friction) < STICKS) & (level > 0.0)
-        excluded = instants.excluded | exclusions(tree, q, tau)
+        excluded = instants.excluded | exclusions(tree, q, tau) | marked(sticking, STICKING)
         required = residual + level * instants.sign  # of the friction
-        beyond = np.where(sticking, required - np.clip(required, -level, level), residual)
+        beyond = required - np.clip(required, -level, level)
+        unexplained = np.where(excluded & STICKING, beyond, residual)
         parts = rigid - bias, bias - gravity, gravity, armature, friction
         return ModelEfforts(
             dict(zip(ORIGINS, parts, strict=True)),
             rigid,
             effort,
             residual,
-            excluded | marked(sticking, STICKING),
-            np.where(excluded, np.nan, beyond),
+            excluded,
+            np.where(excluded & ~np.uint8(STICKING), np.nan, unexplained),
         )
 
     def blocks(self, instants: Instants) -> Iterator[tuple[slice, ModelEfforts]]:

@@ -432,13 +432,15 @@ def _rare(
         names: The joints.
         notes: Gets a remark on them, or on those with a higher rate.
     """
-    sizes = {row: sum(x.shape[1] for x in times) for row, times in clocks.items()}
-    counts = {name: sum(x for row, x in sizes.items() if name in row) for name in names}
-    usual = sorted(counts.values())[len(names) // 2]
-    rare = tuple(name for name, count in counts.items() if count < _RARE * usual)
+    rates = dict[str, float]()
+    for name in names:  # not numbers: a publisher may begin late, or end
+        times = np.hstack([x[1] for row, some in clocks.items() if name in row for x in some])
+        rates[name] = (len(times) - 1) / max(1, np.ptp(times))
+    usual = sorted(rates.values())[len(names) // 2]
+    rare = tuple(name for name, rate in rates.items() if rate < _RARE * usual)
     if rare:
         notes.append(f'states of {", ".join(rare)} are rarer than others: on lines between them')
-    if often := [name for name, count in counts.items() if _RARE * count > usual]:
+    if often := [name for name, rate in rates.items() if _RARE * rate > usual]:
         remedy = 'their own are read by --recorded-joints'
         notes.append(f'more states of {", ".join(often)} than of others are not used: {remedy}')
     return rare

@@ -124,7 +124,7 @@ class ReplaySource:
             period = self.run.period
             timeout = {'state_timeout_s': max(0.5, 20.0 * period)}
             usual = {'period': period or DEFAULTS['period'], **timeout}
-            self.parameters = {**self.parameters, **usual, **overrides}
+            self.parameters |= {key: overrides.get(key, value) for key, value in usual.items()}
         motion = self.run.reference_position
         motion = motion[np.isfinite(motion).all(axis=1)]
         moves = not self.logged and bool((motion != motion[:1]).any())

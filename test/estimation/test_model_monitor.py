@@ -15,7 +15,7 @@ from oracles import PinocchioOracle
 from recorded_bags import NOMINAL, monitored
 from samples import sample
 
-from robot_dynamics_ros.estimation.effort_model import Instants
+from robot_dynamics_ros.estimation.effort_model import STICKING, EffortModel, Instants
 from robot_dynamics_ros.estimation.model_monitor import (
     ModelMonitor,
     Pairing,
@@ -148,6 +148,10 @@ def test_an_arm_at_rest_is_compared_but_for_what_coulomb_friction_may_hold():
         compared = replace(unexplained, difference=difference)
         assert evaluate_difference(compared, ('a', 'b'))[0] == level
     assert np.isnan(monitor.summary().difference), 'of nothing'
+    slow = Instants.one(q, still, still, np.full(4, 0.1), weight + 1.5 * dry)
+    slow = replace(slow, excluded=np.full((1, 4), STICKING, np.uint8))  # by its sample
+    beyond = EffortModel(FOUR_DOF).evaluate(slow).unexplained
+    assert_allclose(beyond, [0.5 * dry - 0.1 * FOUR_DOF.damping])
 
 
 def test_the_joint_that_is_named_need_not_be_the_one_that_is_an_error():

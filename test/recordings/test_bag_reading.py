@@ -354,6 +354,10 @@ def test_joints_of_a_slower_publisher_are_on_lines_between_their_states(read):
     run = read(sorted(rare + motion.states([0]), key=lambda message: message.time))
     assert len(run.time) == 150
     assert 'more states of a than of others are not used' in ' '.join(run.notes)
+    ended = motion.states([2])[:500]  # at the same rate, as long as it lasts
+    run = read(sorted(ended + motion.states([0, 1]), key=lambda message: message.time))
+    assert run.notes == ()
+    np.testing.assert_array_equal(run.of_joints(motion.names).velocity, motion.v[:500])
 
 
 # Topics ----------------------------------------------------------------------------------------

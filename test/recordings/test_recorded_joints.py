@@ -67,6 +67,7 @@ def test_what_is_identified_of_the_arm_alone_locks_the_same_joints(command, rng)
     [pan lift elbow, 'analyze --joints pan,finger', 2] | joints finger: have no states; recorded are pan, lift, elbow ... --locked
     [pan lift elbow finger, analyze --robot ARM, 0] | joints finger are not of the robot: left out
     [pan lift elbow, replay, 0] | joints without states are locked
+    [pan lift elbow, 'replay --set joints=[pan,lift,elbow,finger]', 0] | joints without states are locked
     [a b c, 'replay --recorded-joints a,b,c', 0] | joints without states are locked
 """)  # noqa: E501
 def test_joints_that_are_not_those_of_the_robot_are_told(given, said, command, rng):
