@@ -209,8 +209,8 @@ def copied_rows(stamp_ns: Array, values: Array) -> Array:
     """
     count = len(stamp_ns)
     found, code, place = np.zeros(count, dtype=bool), np.zeros(count, np.uint64), np.arange(count)
-    for at in np.ndindex(values.shape[1:]):
-        column = np.ascontiguousarray(values[:, *at])
+    for i, j in np.ndindex(values.shape[1:]):
+        column = np.ascontiguousarray(values[:, i, j])
         code = code * np.uint64(_PRIME) + column.view(np.uint64)
     order = np.argsort(code, kind='stable')
     same = np.flatnonzero(np.diff(code[order]) == 0)
