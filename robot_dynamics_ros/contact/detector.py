@@ -270,7 +270,9 @@ class ContactDetector:
         self.growth[:, 1:] = 0.0
         self._growth[3::4] = self._observer.breakaway
         self._growth_history.clear()
-        self._phases, self._link_time = [_Phase() for _ in KINDS], 0.0
+        self._link_time = 0.0
+        for phase in self._phases:  # what was felt last must still be exceeded
+            phase.active = False
 
     def update(self, step: float) -> ContactEvent | None:
         """Process the observer's latest state, a step (s) after the previous one.

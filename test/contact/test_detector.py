@@ -108,6 +108,7 @@ a joint 4 ms later: [[[0.004, [0, 10, 0, 0]], [0.04, [0, 10, 10, 0]]],
 a joint 20 ms later: [[[0.02, [0, 10, 0, 0]], [0.02, [0, 10, 10, 0]]], [*hit], true]
 a gap after it: [[[0.004, [0, 10, 10, 0]], [0, []], [0.02, [0, 0, 0, 0]]],
                  [hit on link3 +1 at joint2], false]
+a gap in it: [[[0.05, [0, 100, 0, 0]], [0, []], [0.002, [0, 4, 0, 0]]], [*hit], false]
 a branch: [[[0.05, [0, 0, 5, 0, 0, 5]]], [hit on left_lower +1 at left_slide], true]
 """)
 
