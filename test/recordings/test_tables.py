@@ -77,6 +77,9 @@ dates of UTC: {heads: 'timestamp,PLAIN', data: utc q v tau}
 dates as index: {heads: ',PLAIN', data: dates q v tau}
 Unicode text of Excel: {heads: 'Time [s],PLAIN', data: time q v tau,
                         how: {separator: "\t", point: ',', encoding: utf-16}}
+Unicode without a mark: {heads: 't,PLAIN', data: time q v tau, how: {encoding: utf-16-le}}
+Unicode of the other order: {heads: 't,PLAIN', data: time q v tau, how: {encoding: utf-16-be}}
+two tables side by side: {heads: 't,PLAIN,t', data: time q v tau time}
 of a namespace: {heads: 't,/a/joint_states/pan/position,/a/joint_states/lift/position,/a/joint_states/pan/velocity,/a/joint_states/lift/velocity,/a/joint_states/pan/effort,/a/joint_states/lift/effort',
                  data: time q v tau}
 comments: {heads: 't,PLAIN', data: time q v tau, how: {above: "# arm: mine, day: 3\n\n"}}

@@ -78,10 +78,10 @@ def read_cells(path: Path) -> tuple[list[str], list[int], list[tuple[str, ...]],
 def _lines(path: Path) -> Iterator[tuple[int, bool, list[str]]]:
     """Yield the number of each line with text, whether it is a comment, and its cells."""
     data = path.read_bytes()
+    marked = 'utf-16' if data[:2] in (BOM_UTF16_LE, BOM_UTF16_BE) else 'utf-8-sig'
+    wide = {data[:1]: 'utf-16-be', data[1:2]: 'utf-16-le'}.get(b'\0', marked)  # without a mark
     try:
-        content = data.decode(
-            'utf-16' if data[:2] in (BOM_UTF16_LE, BOM_UTF16_BE) else 'utf-8-sig'
-        )
+        content = data.decode(wide)
     except UnicodeDecodeError:
         content = data.decode('cp1252', errors='replace')  # of Excel
     lines = [line.strip(' \r\0') for line in content.splitlines()]  # zeros: of a lost block

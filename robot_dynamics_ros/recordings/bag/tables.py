@@ -204,7 +204,7 @@ class _Sheet:
         self, head: str, convert: Callable[[str], Any], what: str = 'number', hint: str = ''
     ) -> Array:
         """Return a column, shape (N,); an error names the cell that cannot be converted."""
-        if self.heads.count(head) > 1:
+        if what == 'number' and self.heads.count(head) > 1:
             problem = f'has {self.heads.count(head)} columns {head!r}'
             raise RecordingError(self.culprit, problem, 'give each a name of its own')
         values = []
