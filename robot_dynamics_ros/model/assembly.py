@@ -190,7 +190,7 @@ class Assembly:
         left = f': a gap of {error * equations.length:.3g} m is left' if error > CLOSED else ''
         return MechanismError(
             equations.names,
-            f'cannot be closed on the straight way from the assembly to {self._named(u)}{left}',
+            f'cannot be closed on the straight way to {self._named(u)}{left}',
             'declare the assembly nearer to it, or a closed_form; or give positions nearby, near=',
         )
 
