@@ -58,6 +58,7 @@ _SLAB = 8192  # instants whose regressor is in memory at once
 _LIMIT_MARGIN = 1e-3  # share of a joint's range next to a limit
 _AT_EFFORT = 1.0 - 1e-9  # share of an effort limit from which a command is at it
 _ANSWERED = 0.5  # share of the states from which commands are not merely held
+_NO_NUMBER = 1e6  # rad, m and their rates: beyond the range of any sensor
 
 
 def effort_source(recording: Recording, wanted: str = 'auto') -> str:
@@ -279,7 +280,7 @@ def prepare(recording: Recording, tree: Robot, preparation: Preparation) -> Samp
     Raises:
         UnknownNameError: The timing or effort is unknown, or a joint was not recorded.
         ParameterError: The delay or the cut-off is out of range.
-        RecordingError: The recording has no states without a gap.
+        RecordingError: The recording has no states without a gap, or values beyond any sensor.
     """
     if preparation.delay < 0:
         raise ParameterError('delay', preparation.delay, 'a command acts after its state')
@@ -291,6 +292,12 @@ def prepare(recording: Recording, tree: Robot, preparation: Preparation) -> Samp
             f'has {counted(int(complete.sum()), "state")} with position and velocity',
             f'at least {LEAST_STATES} are needed',
         )
+    for name in ('position', 'velocity'):
+        size = np.nan_to_num(np.abs(getattr(recording, name))).max(axis=0)
+        if size.max() > _NO_NUMBER:
+            problem = f'has a {name} of {size.max():.3g}, beyond the range of any sensor'
+            culprit = f'joint {recording.joints[int(size.argmax())]!r} of the recording'
+            raise RecordingError(culprit, problem, 'cut that part with --from and --to')
     samples = samples_of(recording, tree, preparation, np.sign)
     run, timing = samples.run.rows(complete), samples.timing
     motion = samples.driven.take(samples.motion.row >= preparation.delay)

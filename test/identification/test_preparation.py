@@ -268,6 +268,9 @@ def test_unknown_states_are_left_out(free, run):
     velocity[500:700, 1] = np.nan
     motion = prepare(replace(run, velocity=velocity), free, Preparation()).motion
     assert len(motion.time) == pytest.approx(len(run.time) - 200, abs=3)
+    velocity[500:700, 1] = 1e7
+    with pytest.raises(RecordingError, match=r"joint 'joint2' .* velocity of 1e\+07, beyond"):
+        prepare(replace(run, velocity=velocity), free, Preparation())
 
 
 def test_a_gap_parts_the_recording(free, run):
