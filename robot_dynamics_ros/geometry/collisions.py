@@ -32,7 +32,7 @@ _STEP, _ROUNDING = 0.002, 1e-12  # least relative motion of a pair between two m
 _MEASURE_DISTANCE = 0.05  # distance of the bounding spheres below which the solids are measured, m
 #: Begins a remark on what is not checked.
 UNCHECKED = 'NOT CHECKED FOR COLLISIONS'
-GROUND, _WIDE = 'the ground', 200.0  # its name, and the edges of the cube that stands for it, m
+GROUND, _WIDE = 'the ground', 2e7  # its name, and the edges of the cube that stands for it, m
 _SAMPLE_COUNT = 100  # random postures used to detect pairs that always touch
 _UPRIGHT = 0.9  # least cosine of the tilt of a link that stands on the ground
 _MAX_NAMES, _BARE = 6, 'no <collision> or <visual> element'  # in a message

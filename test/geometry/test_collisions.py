@@ -140,6 +140,8 @@ def test_the_ground_is_where_the_base_stands_unless_gravity_says_nothing():
     down = np.array([0.6, 0.0])  # the tip would be 0.63 m below the ground
     assert CollisionChecker(flat).find_close_pair(down).second == GROUND
     assert CollisionChecker(flat, Obstacles(ground_below=2.0)).find_close_pair(down) is None
+    far = load_robot(flat.xml.replace('0 0 0.5', '4e6 -9e6 0.5'))  # from the origin of its map
+    assert CollisionChecker(far).find_close_pair(down).second == GROUND
     hung = load_robot(flat.xml.replace('0 0 0.25', '0 0 -0.7'))  # what is fixed is above it, too
     assert CollisionChecker(hung).find_close_pair(down) is None
     for gravity in ((0.0, 0.0, 9.81), (9.81, 0.0, 0.0), (0.0, 0.0, 0.0)):
