@@ -12,6 +12,8 @@ so every intermediate body is physically consistent.
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from robot_dynamics_ros.control.transfer import TransferWeight
@@ -109,7 +111,7 @@ def _parameters(tree: Robot) -> Array:
 
 
 class LoadedKernels(KernelSet):
-    """Kernels of a robot with payload: inverse dynamics and gravity.
+    """Kernels of a robot with payload: inverse dynamics, gravity, mass matrix.
 
     Attributes:
         bare: As given.
@@ -124,6 +126,11 @@ class LoadedKernels(KernelSet):
         self.load, self.bare, self._last = payload.numbers, bare, (b'', bare._spec)
         self.inverse_dynamics = self._output('inverse_dynamics')
         self.gravity_forces = self._output('gravity_forces')
+
+    @cached_property
+    def mass_matrix(self) -> Kernel:
+        """For laws of other packages, see docs/extending.md; compiled on first access."""
+        return self._output('mass_matrix')
 
     def _output(self, name: str) -> Kernel:
         return self.compile(known_output(name).compute, **self._spec.arguments(name).inputs)
