@@ -254,7 +254,12 @@ class DriverConnection:
         if not self.driver.has_profile:
             return text
         compensated = ' and '.join(profile.compensated_by_driver) or 'nothing'
-        return f'{text}; driver {profile.name} compensates {compensated}'
+        text += f'; driver {profile.name} compensates {compensated}'
+        derivative = self.driver.velocity_filter()
+        if derivative is not None:
+            delay_ms = 1e3 * derivative.delay(1.0 / profile.state.rate_hz)
+            text += f'; velocities are differentiated, delayed by {delay_ms:.2f} ms'
+        return text
 
 
 Columns = tuple[Array, Array, Array, Array]

@@ -109,6 +109,8 @@ def test_a_profile_drives_its_arm_to_the_goal(
     lead(peer, tolerance)
     assert 'reflex' not in processes.outputs()
     assert f'driver {name}' in controller.output
+    told = 'velocities are differentiated, delayed by 2.03 ms' in controller.output
+    assert told == (name == 'template')  # at 80 Hz, sampled
     assert 'is held with' not in controller.output  # the efforts are those of the model
     assert {tuple(msg.name) for msg in received} == ({NAMES} if changes else set())
 
