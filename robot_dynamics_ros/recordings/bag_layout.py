@@ -486,8 +486,8 @@ def _assignment(
         )
     if len(times) < 2 or (by_stamp and what == 'references'):  # these are of one state
         return Assignment(by_stamp)
-    inside = (stamps >= times[0]) & (stamps <= times[-1])
-    if len(times) >= _RARE * inside.sum():
+    inside = np.unique(stamps[(stamps >= times[0]) & (stamps <= times[-1])])  # also of restarts
+    if len(times) >= _RARE * len(inside):
         return Assignment(by_stamp)
     notes.append(f'there are fewer {what} than states: each is held until the next')
     return Assignment(by_stamp, int(LONGEST_HOLD * np.median(np.diff(times))))

@@ -123,6 +123,16 @@ def test_what_is_not_read_is_named_and_currents_ask_for_a_profile(tmp_path):
     assert any('pan_current_mA' in x and '--driver-profile' in x for x in notes[1:])
 
 
+def test_commands_after_a_restart_of_the_clock_are_not_fewer_than_the_states(tmp_path):
+    names = [*heads(quantities=('pos', 'vel', 'cmd'))]
+    again = [np.append(x, x) for x in (TIME, *ALL)]
+    path = write(tmp_path / 'log.csv', ['t', *names], again)
+    with RobotChoice().read(path) as reader:
+        notes = reader.read().notes
+    assert 'treated as a restart' in notes[-1]
+    assert len(notes) == 2, 'beside the columns'
+
+
 @pytest.mark.parametrize(('column', 'unit'), [('eff', ''), ('current_mA', 'mA'), ('eff_A', 'A')])
 def test_currents_are_no_torques(column, unit, tmp_path):
     names = heads(quantities=('pos', 'vel', column))
