@@ -104,7 +104,8 @@ class Decoder:
             layouts = self._layouts.setdefault(size, [])
             while len(index):
                 times = place[index], arrival_ns[index]
-                if known < len(layouts) or self._learns(layouts, data[:1]):
+                more = known < _MAX_LAYOUTS  # else each message would be decoded twice
+                if known < len(layouts) or (more and self._learns(layouts, data[:1])):
                     fits = layouts[known].fits(data)
                     if fits.any():
                         some = data[fits], *(x[fits] for x in times)
@@ -124,7 +125,7 @@ class Decoder:
         except DAMAGED:
             return False
         expected = self._decode_one(content, zero, zero)
-        if expected is None or len(layouts) == _MAX_LAYOUTS:
+        if expected is None:
             return False
         names, rows = self._columns(layout, data, zero, zero)
         same = names == expected.names and all(
