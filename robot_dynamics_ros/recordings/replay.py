@@ -29,7 +29,7 @@ from robot_dynamics_ros.control.trajectories.reference_generator import Referenc
 from robot_dynamics_ros.description.shipped import robot_file
 from robot_dynamics_ros.errors import RecordingError, RobotDynamicsError
 from robot_dynamics_ros.messages import stamp_ns
-from robot_dynamics_ros.model import Robot, load_arm
+from robot_dynamics_ros.model import Robot, load_arm, load_robot
 from robot_dynamics_ros.model.identified import LOCKED
 from robot_dynamics_ros.parameters import checked, counted
 from robot_dynamics_ros.recordings.history import recorded_changes
@@ -48,6 +48,7 @@ from robot_dynamics_ros.yaml_reader.parsing import with_texts
 #: References that a replay can follow.
 REFERENCES = ('auto', 'recorded')
 _AS_RECORDED = RobotChoice()
+_COMPARED = ('mass', 'com', 'inertia', 'p_PJ', 'R_PJ', 'axis', 'damping', 'coulomb_friction')
 
 
 class ReplaySource:
@@ -125,6 +126,11 @@ class ReplaySource:
             timeout = {'state_timeout_s': max(0.5, 20.0 * period)}
             usual = {'period': period or DEFAULTS['period'], **timeout}
             self.parameters |= {key: overrides.get(key, value) for key, value in usual.items()}
+        if merged['robot'] and described and not _matches(self.tree, described):
+            self.notes.append(
+                f'the controller used the robot {merged["robot"]!r}, which differs from '
+                'the description in the bag; --robot selects another'
+            )
         motion = self.run.reference_position
         motion = motion[np.isfinite(motion).all(axis=1)]
         moves = not self.logged and bool((motion != motion[:1]).any())
@@ -213,6 +219,19 @@ def _begins_after(change: Change, stamp_ns: int) -> bool:
     given = {**DEFAULTS, **change.content['parameters']}['state_timeout_s']
     timeout = positive('changes of the controller, parameters, state_timeout_s', given)
     return change.stamp_ns + timeout * NANO > stamp_ns
+
+
+def _matches(tree: Robot, description: str) -> bool:
+    """Return whether a description has the same parameters as the tree of a robot, to rounding."""
+    try:
+        other = load_robot(description, tree.gravity, effort_limit=1.0).tree
+    except RobotDynamicsError:
+        return False
+    same = tree.tree.joint_names == other.joint_names
+    return same and all(
+        np.allclose(getattr(tree.tree, name), getattr(other, name), rtol=1e-12, atol=1e-15)
+        for name in _COMPARED
+    )
 
 
 class RecordedReference(ReferenceGenerator):

@@ -29,7 +29,10 @@ from robot_dynamics_ros.control.requests import (
     prepare_payload,
     prepare_trajectory,
 )
+from robot_dynamics_ros.description.shipped import shipped_mechanism
 from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.model import load_mechanism
+from robot_dynamics_ros.recordings.replay import ReplaySource, _matches
 
 AIM = [[0.5, -0.1, 0.15, 0.2], [0.3, -0.4, 0.1, 0.5]]
 STEPS = 520
@@ -377,6 +380,39 @@ def test_another_robot_needs_what_its_model_says(recorded, command):
     heavier = xml.replace(f'<mass value="{mass:g}"/>', f'<mass value="{2 * mass:g}"/>')
     found = command('replay', bag, '--description', heavier, code=None).figures
     assert found['rms'][2] == pytest.approx(mass * 9.81, rel=0.05)
+
+
+#: What may differ in the description of a bag from the shipped robot that its controller used:
+#: rounding, a mass, a place, a turn, friction, a name, all; and whether that is said.
+DIFFERENCES = yaml.safe_load("""
+- ['"6.25"', '"6.25000000000001"', false]
+- ['"6.25"', '"6.2500001"', true]
+- ['"0.325 0 0"', '"0.324 0 0"', true]
+- ['rpy="3.14', 'rpy="3.11', true]
+- [friction="0.9", friction="0.8", true]
+- ['"joint4"', '"wrist"', true]
+- [<robot, <arm, true]
+""")
+
+
+@pytest.mark.slow
+def test_a_description_that_differs_from_the_controllers_robot_is_said(command):
+    loop = RecordedLoop().run(3)
+    xml = loop.tree.xml
+    for old, new, said in DIFFERENCES:
+        assert old in xml
+        loop.messages[0] = text_message(0, xml.replace(old, new))
+        notes = ReplaySource(command.word(loop.messages), {}).notes
+        assert any("the robot 'scara', which differs" in x for x in notes) is said, new
+
+
+def test_a_mechanism_is_compared_by_its_tree():
+    """The description in a bag has no loops: all its joints are independent."""
+    mechanism = load_mechanism(*shipped_mechanism('four_bar'))
+    mass = f'<mass value="{mechanism.mass[1]:g}"/>'
+    assert mass in mechanism.xml
+    assert _matches(mechanism, mechanism.xml)
+    assert not _matches(mechanism, mechanism.xml.replace(mass, '<mass value="9"/>', 1))
 
 
 @pytest.mark.slow
