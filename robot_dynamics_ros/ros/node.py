@@ -225,21 +225,31 @@ def declare(node: Any, parameters: Iterable[Parameter]) -> None:
     _declare(node, parameters)
     _warn_unknown(node, parameters, lambda name: not name.startswith(_LATER))
 
+    refused = dict[frozenset[str], RobotDynamicsError]()
+
     def typed(changes: Iterable[GivenParameter]) -> list[GivenParameter]:
+        refused.clear()
         try:
             return _typed(node, changes)
         except RobotDynamicsError as error:
-            raise _RefusedError(error) from error
+            names = [one.name for one in changes]
+            if not all(map(node.has_parameter, names)):
+                raise _RefusedError(error) from error
+            refused[frozenset(names)] = error  # rclpy's own reasons name less
+            return node.get_parameters(names)  # which it lets through to the check
 
-    def warn_unused(changes: Iterable[GivenParameter]) -> None:
-        given = {one.name for one in changes}
+    def check(changes: Mapping[str, Any]) -> None:
+        if error := refused.pop(frozenset(changes), None):
+            raise error
+
+    def warn_unused(given: Mapping[str, Any]) -> None:
         choosers = {one.only[0] for one in parameters if one.only}
         now = {name: node.get_parameter(name).value for name in choosers}
         for error in unused(parameters, now, given):
             node.get_logger().warning(f'{error.culprit} {error.problem}, it is kept for others')
 
     node.add_pre_set_parameters_callback(typed)
-    node.add_post_set_parameters_callback(warn_unused)
+    on_set_parameters(node, check, warn_unused)
 
 
 def declare_new(node: Any, parameters: Iterable[Parameter], prefix: str) -> dict[str, Any]:
