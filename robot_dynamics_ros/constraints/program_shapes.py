@@ -9,16 +9,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.constraints.constraint import Constraint, MovingFrame
-from robot_dynamics_ros.constraints.curves import UP
-from robot_dynamics_ros.constraints.kinds import (
+from robot_dynamics_ros.constraints.angles import (
     AxisAlignment,
     AxisAngle,
+    FullPose,
+    Orientation,
+)
+from robot_dynamics_ros.constraints.constraint import Constraint, MovingFrame
+from robot_dynamics_ros.constraints.curves import UP
+from robot_dynamics_ros.constraints.point import (
     Coincidence,
     Cylinder,
     Distance,
-    FullPose,
-    Orientation,
     Plane,
     Point,
     RoundSurface,

@@ -14,6 +14,16 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros import yaml_reader as read
+from robot_dynamics_ros.constraints.angles import (
+    FOLLOW,
+    AxisAlignment,
+    AxisAngle,
+    FullPose,
+    JointCoupling,
+    JointProgram,
+    Orientation,
+    Pitch,
+)
 from robot_dynamics_ros.constraints.constraint import Constraint, MovingFrame
 from robot_dynamics_ros.constraints.curves import (
     Circle,
@@ -29,18 +39,10 @@ from robot_dynamics_ros.constraints.error_dynamics import (
     roots,
     stabilizing,
 )
-from robot_dynamics_ros.constraints.kinds import (
-    FOLLOW,
-    AxisAlignment,
-    AxisAngle,
+from robot_dynamics_ros.constraints.point import (
     Coincidence,
     Cylinder,
     Distance,
-    FullPose,
-    JointCoupling,
-    JointProgram,
-    Orientation,
-    Pitch,
     Plane,
     Point,
     Sphere,

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.constraints.kinds import Plane
+from robot_dynamics_ros.constraints.point import Plane
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.signals import Constant
 from robot_dynamics_ros.errors import ModelError, ParameterError

@@ -8,8 +8,8 @@ import pytest
 import tables
 from urdf_text import joint, link, robot, symmetric
 
+from robot_dynamics_ros.constraints.angles import JointProgram
 from robot_dynamics_ros.constraints.feasibility import starting_configuration
-from robot_dynamics_ros.constraints.kinds import JointProgram
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.model import load_robot
 

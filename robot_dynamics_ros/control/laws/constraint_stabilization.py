@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
+from robot_dynamics_ros.constraints.angles import JointProgram, follow_reference
 from robot_dynamics_ros.constraints.contact import ContactPhase, contact_loop, force_gain
 from robot_dynamics_ros.constraints.error_dynamics import error_loop, roots
-from robot_dynamics_ros.constraints.kinds import JointProgram, follow_reference
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.program_file import Source, load_program
 from robot_dynamics_ros.constraints.program_kernel import ProgramKernel
