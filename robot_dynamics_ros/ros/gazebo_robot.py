@@ -25,7 +25,7 @@ import struct
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -156,8 +156,9 @@ def insertion(file: Path, model: str, pose: Sequence[float]) -> str:
 def in_sdf_terms(description: str) -> str:
     """Return a description that Gazebo reads as we do; nothing else shall read it.
 
-    In SDF no link has the name of a joint, or of the frame that a lumped fixed joint becomes: they
-    get new names, except moving joints. Without a limit a velocity is -1, which Pinocchio refuses.
+    In SDF no link has the name of a joint, or of the frame that a lumped fixed joint becomes, and
+    no link has two sensors of one name: they get new names, except moving joints. Without a limit
+    a velocity is -1, which Pinocchio refuses.
 
     Args:
         description: URDF text; its moving joints keep their names.
@@ -169,7 +170,7 @@ def in_sdf_terms(description: str) -> str:
     renamed: dict[str, dict[str, str]] = {'link': {}, 'joint': {}}
     for element in (*root.findall('link'), *fixed):
         old = element.get('name', '')
-        name = old if is_valid_name(old) else old.replace('::', '_').strip('_')
+        name = _valid_name(old)
         while name in taken:
             name += '-'
         taken.add(name)
@@ -184,7 +185,37 @@ def in_sdf_terms(description: str) -> str:
         kind = 'link' if gazebo.find('preserveFixedJoint') is None else 'joint'
         old = gazebo.get('reference', '')
         gazebo.set('reference', renamed[kind].get(old, old))
+    _rename_sensors(root, fixed)
     return ElementTree.tostring(root, encoding='unicode')
+
+
+def _valid_name(name: str) -> str:
+    return name if is_valid_name(name) else name.replace('::', '_').strip('_')
+
+
+def _rename_sensors(root: ElementTree.Element, fixed: Sequence[ElementTree.Element]) -> None:
+    """Let no sensor on links that Gazebo may lump have the name of another, or an invalid one."""
+    ends = [[x.findall(end)[0].get('link', '') for end in ('child', 'parent')] for x in fixed]
+    parents, taken = dict(ends), set[tuple[str, str]]()
+    for gazebo in root.findall('gazebo'):
+        link = gazebo.get('reference', '')
+        while link in parents:
+            link = parents[link]
+        for element in _outside_plugins(gazebo):
+            name = _valid_name(element.get('name', ''))
+            while element.tag == 'sensor' and (link, name) in taken:
+                name += '-'
+            taken.add((link, name))
+            if 'name' in element.attrib:
+                element.set('name', name)
+
+
+def _outside_plugins(element: ElementTree.Element) -> Iterator[ElementTree.Element]:
+    """Yield what an element contains, but plugins, whose names Gazebo does not check."""
+    for child in element:
+        if child.tag != 'plugin':
+            yield child
+            yield from _outside_plugins(child)
 
 
 _PARENT = re.compile(r'^ *- Parent: .* \[(\d+)\]$', re.MULTILINE)

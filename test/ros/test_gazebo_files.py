@@ -349,6 +349,22 @@ def test_names_that_gazebo_refuses_are_replaced_where_it_alone_reads_them():
     in_gazebo(text)
 
 
+def test_sensors_whose_names_gazebo_refuses_get_others_on_links_that_may_be_lumped():
+    """As in published files: a camera twice, and C++ names of drivers; its plugins keep theirs."""
+    text = arm(link('eye'), joint('f', 'upper', 'eye', 'fixed'), *(
+        f'<gazebo reference="{on}"><sensor name="a" type="imu">{more}</sensor></gazebo>'
+        for on, more in (
+            ('upper', '<api name="b::C"/>'), ('upper', ''), ('lower', ''),
+            ('eye', '<plugin name="d::E" filename="e"/>'),
+        )
+    ))  # fmt: skip
+    in_gazebo(text)
+    found = ElementTree.fromstring(in_sdf_terms(text))
+    assert [x.get('name') for x in found.iter('sensor')] == ['a', 'a-', 'a', 'a--']
+    names = [x.get('name') for tag in ('api', 'plugin') for x in found.iter(tag)]
+    assert names == ['b_C', 'd::E']
+
+
 LAUNCHED = SimpleNamespace(world=str(WORLDS[0]))
 ROD, FOUR_BAR = symmetric(0.1, 0.1, 0.3), ROOT / 'urdf' / 'four_bar.urdf.xacro'
 
