@@ -147,6 +147,7 @@ class ControlLoop:
             integrates=settings.allow_integration_in_goal_trajectories,
             measured=self.q,
             speed_limit=self._speed_limit,
+            on_transition=self.transfer.limit_rate,
         )
         limits = settings.effort_scale * self.tree.effort_limit
         self.limiter.configure(limits, settings.rates(self.tree.n))
@@ -465,6 +466,5 @@ class ControlLoop:
         """
         if not self.present.follows_reference:
             self.generator.come_to_rest()
-            self.transfer.limit_rate()  # which a former law may still follow
         elif self.generator.moving or self.reference.velocity.any():
             self.switch(brake=True)

@@ -453,7 +453,7 @@ def _trajectory_again(
     start_ns: int,
     now_ns: int,
     rows: Array,
-    measured: Array | None,
+    measured: Array,
 ) -> Commit:
     reference = Reference(session.tree.n)
     reference.rows[:] = array('rows', rows, reference.rows.shape)

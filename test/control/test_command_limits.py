@@ -103,17 +103,21 @@ def test_no_request_in_motion_makes_the_command_jump(frequency, ask):
     assert (arm.steps(begin) <= CHANGE * LIMIT + ROUNDING).all()
 
 
-def test_a_hold_while_the_former_law_still_follows_the_reference_is_no_step():
-    """The reference brakes, and the effort of the law that fades out with it."""
+@pytest.mark.parametrize('law', ['gravity_compensation', 'computed_torque'])
+def test_a_reference_that_comes_to_rest_or_to_another_motion_is_no_step(law):
+    """It brakes, and the effort of a law that follows it, or is fading out, with it."""
     tree, place = sample('scara').tree, np.array([-1.0, 0.9, 0.08, 0.0])
     tree = tree.with_changes(effort_limit=0.5 * tree.effort_limit)
     arm = StillArm(ControllerSession(tree, {'activation_ramp_s': 1.0}), place)
     arm.active().states(1000)
     arm.move(0.8, place + [2.0, 0.8, 0.05, 3.0])
     arm.states(100)
-    arm.change(law='gravity_compensation')
+    arm.change(law=law)
     arm.states(30)
-    arm.session.hold()
+    if law == 'gravity_compensation':
+        arm.session.hold()
+    else:
+        arm.move([0.0, 1.0], arm.session.loop.reference.position, place)
     arm.states(20)
     steps = np.abs(np.diff(arm.commands[-21:], axis=0))
     assert (steps <= CHANGE * tree.effort_limit * (1.0 + ROUNDING)).all()

@@ -102,6 +102,8 @@ def test_where_a_motion_will_be_at_a_start_is_foreseen_by_its_present_speed():
     arm.run(1600)
     cubic = CubicHermiteSpline([0.0, 2.0], [[0.0, 0.0], [1.0, 0.5]], np.zeros((2, 2)))
     here = {'positions': [*cubic(1.1)], 'velocities': [*cubic(1.1, 1)]}
+    with pytest.raises(RobotDynamicsError, match='is at time 0 and 0.22'):  # it is there now
+        arm.publish([rest(0.0, *arm.q), rest(1.0, 1.0, 0.5)], begun + 2200)
     arm.publish([(0.0, here), rest(1.0, 1.0, 0.5)], begun + 2200)
     assert arm.run(3000).q == pytest.approx([1.0, 0.5])
 

@@ -243,13 +243,13 @@ class ReferenceSnapshot(NamedTuple):
 
     Attributes:
         reference: The joint reference.
-        measured: Measured position, shape (n,), rad or m; None if unknown.
+        measured: Position of the arm with that reference, shape (n,), rad or m.
         now_ns: Timestamp of the last state, ns.
         holds: ``ReferenceGenerator.holds``.
     """
 
     reference: Reference
-    measured: Array | None
+    measured: Array
     now_ns: int
     holds: int
 
@@ -277,21 +277,22 @@ class Prepared(NamedTuple):
 
     def logged(self) -> dict[str, Any]:
         """Return what a log needs to prepare it again."""
-        snapshot = self.snapshot
-        rows, measured = snapshot.reference.rows.copy(), snapshot.measured
-        content = {'points': self.points, 'start_ns': self.start_ns}
-        return content | {'now_ns': snapshot.now_ns, 'rows': rows, 'measured': measured}
+        reference, measured, now_ns, _ = self.snapshot
+        return {
+            'points': self.points, 'start_ns': self.start_ns,
+            'now_ns': now_ns, 'rows': reference.rows.copy(), 'measured': measured,
+        }  # fmt: skip
 
     def refuse_start(
-        self, reference: Reference, measured: Array | None, now_ns: int, names: Sequence[str]
+        self, reference: Reference, measured: Array, now_ns: int, names: Sequence[str]
     ) -> None:
         """Check that it is not over, and begins, or by now is if it began, near the reference.
 
-        A first point at time 0 may be near the measured position instead.
+        A first point at time 0 may be near the position of the arm instead.
 
         Args:
             reference: The reference at the start of the trajectory, or now.
-            measured: Measured position, shape (n,), rad or m; None if unknown.
+            measured: Position of the arm then, shape (n,), rad or m.
             now_ns: Present time, ns.
             names: Names of the joints.
 
@@ -306,7 +307,7 @@ class Prepared(NamedTuple):
             else trajectory.first.position[0]
         )
         step, joint = _farthest(there, reference, names)
-        near_arm = measured is not None and bool((np.abs(there - measured) <= most).all())
+        near_arm = bool((np.abs(there - measured) <= most).all())
         now = 'use a stamp in the future, or 0 for now'
         if late > trajectory.duration:
             problem = f'the trajectory was over {late - trajectory.duration:.3f} s ago'

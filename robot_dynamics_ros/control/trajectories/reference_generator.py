@@ -48,7 +48,7 @@ class ReferenceGenerator:
 
     Attributes:
         reference: Reference of the last sample.
-        measured: Measured position, shape (n,), rad or m, see ``configure``; None: unknown.
+        measured: Measured position, shape (n,), rad or m, see ``configure``.
         speed: Speed scaling of trajectories.
         holds: Counter that increases whenever a motion ends otherwise than by another trajectory:
             its goal has ended, and what was prepared before is refused.
@@ -69,7 +69,6 @@ class ReferenceGenerator:
         #: Accepted trajectories that start later, and their starts, ns, in ascending order.
         self._waiting: tuple[tuple[int, Prepared], ...] = ()
         self.speed = PathSpeed()
-        self.measured: Array | None = None
         self._start_tolerance, self._moving_end, self._integrates = 0.0, False, False
         self._fastest = tree.velocity_limits()
         self._approach = Approach(tree.n)
@@ -86,6 +85,7 @@ class ReferenceGenerator:
         integrates: bool = False,
         measured: Array | None = None,
         speed_limit: Callable[[Trajectory, bool], SpeedLimit | None] = lambda *_: None,
+        on_transition: Callable[[], None] = lambda: None,
     ) -> None:
         """Apply settings.
 
@@ -94,15 +94,17 @@ class ReferenceGenerator:
             start_tolerance: Largest step of the reference at the start of a trajectory, rad or m.
             moving_end: Whether the last point of a trajectory may have a velocity.
             integrates: Whether the points of a trajectory may have no positions.
-            measured: Measured position, shape (n,), rad or m, kept; None: unknown.
+            measured: Measured position, shape (n,), rad or m, kept; None: that of the reference.
             speed_limit: Returns the speed limit of a trajectory, given whether it starts in
                 motion.
+            on_transition: Called when the reference begins to leave an offset, or its motion.
         """
         self._sampler, self._start_tolerance = sampler, start_tolerance
         semi_implicit = sampler.discretization == 'semi_implicit'
         self._approach.configure(sampler.period, semi_implicit=semi_implicit)
-        self._moving_end, self._integrates, self.measured = moving_end, integrates, measured
-        self._speed_limit = speed_limit
+        self._moving_end, self._integrates = moving_end, integrates
+        self.measured = self.reference.position if measured is None else measured
+        self._speed_limit, self._on_transition = speed_limit, on_transition
 
     def rest_at(self, q: Array, stamp_ns: int) -> None:
         """Hold a position, shape (n,), rad or m, without a transition."""
@@ -116,13 +118,13 @@ class ReferenceGenerator:
         self._now_ns = stamp_ns
 
     def begin_glide(self) -> None:
-        """Abort the trajectory; the reference glides to the arm, or rests if that is unknown."""
-        place = self.reference.position if self.measured is None else self._inside(self.measured)
-        self.approach(place, self._glide)
+        """Abort the trajectory; the reference glides to the arm."""
+        self.approach(self._inside(self.measured), self._glide)
 
     def come_to_rest(self) -> None:
         """Abort the trajectory; the reference comes to rest where it is."""
         self.approach(self.reference.position, self._transition)
+        self._on_transition()
 
     def approach(self, place: Array, limits: ApproachLimits) -> None:
         """Abort the trajectory; the reference moves to a place, shape (n,), and rests there."""
@@ -170,9 +172,13 @@ class ReferenceGenerator:
         Args:
             start_ns: Timestamp of its start, ns, at which the reference is planned; 0 for now.
         """
-        now, q = Reference(self._tree.n), self.measured
+        now = Reference(self._tree.n)
         now.rows[:] = self._reference_at(start_ns).rows
-        return ReferenceSnapshot(now, None if q is None else q.copy(), self._now_ns, self.holds)
+        return ReferenceSnapshot(now, self._arm_at(now), self._now_ns, self.holds)
+
+    def _arm_at(self, reference: Reference) -> Array:
+        """Return where the arm is with a planned reference if it stays as far off it as now."""
+        return self.measured + (reference.position - self.reference.position)
 
     def prepare(self, snapshot: ReferenceSnapshot, points: Points, start_ns: int = 0) -> Prepared:
         """Check a trajectory to be followed; may run in the background.
@@ -195,9 +201,7 @@ class ReferenceGenerator:
             whole = integrated(points, reference)
         continuous, moving_end = tree.joint_is_continuous, self._moving_end
         trajectory = JointWaypoints(whole, reference, tree.joint_names, continuous, moving_end)
-        outside = self._outside(reference.position)
-        if snapshot.measured is not None:
-            outside = np.maximum(outside, self._outside(snapshot.measured))
+        outside = np.maximum(self._outside(reference.position), self._outside(snapshot.measured))
         prepared = Prepared(trajectory, start_ns, points, snapshot, self._start_tolerance, outside)
         prepared.refuse_start(reference, snapshot.measured, snapshot.now_ns, tree.joint_names)
         check_limits(trajectory, tree, outside=outside)
@@ -258,8 +262,14 @@ class ReferenceGenerator:
         joined |= not offset[1].any()
         if joined and np.abs(offset[0]).max() <= _NEGLIGIBLE:
             offset.fill(0.0)
-        self._approach.start(offset, self._now_ns)
-        self._approach.aim(0.0 * offset[0], self._transition)
+        self._leave(offset, 0.0 * offset[0])
+
+    def _leave(self, rows: Array, place: Array) -> None:
+        """Move smoothly from a motion, or an offset that moves, shape (3, n), to a place."""
+        self._approach.start(rows, self._now_ns)
+        self._approach.aim(place, self._transition)
+        if rows.any():
+            self._on_transition()
 
     def _reference_at(self, start_ns: int) -> Reference:
         """Return the planned reference at a timestamp, ns, by the present speed.
@@ -285,7 +295,8 @@ class ReferenceGenerator:
     def _adapt_start(self, prepared: Prepared, reference: Reference) -> None:
         """Adapt the start of a trajectory to the reference at that time."""
         segment = prepared.trajectory.set_start(reference)
-        prepared.refuse_start(reference, self.measured, self._now_ns, self._tree.joint_names)
+        arm, now_ns = self._arm_at(reference), self._now_ns
+        prepared.refuse_start(reference, arm, now_ns, self._tree.joint_names)
         if segment is not None and not np.array_equal(
             reference.rows, prepared.snapshot.reference.rows
         ):
@@ -351,8 +362,7 @@ class ReferenceGenerator:
         """Bring the reference to rest at the end of a trajectory that may end in motion."""
         end, self._trajectory = Reference(self._tree.n), None
         trajectory.sample(self._duration, end)
-        self._approach.start(self.reference.rows, self._now_ns)
-        self._approach.aim(end.position, self._transition)
+        self._leave(self.reference.rows, end.position)
 
     def _start_waiting(self, stamp_ns: int) -> None:
         """Start the last of the trajectories that have started by a timestamp, ns."""
