@@ -33,7 +33,7 @@ from robot_dynamics_ros.control.target_wrench import TargetWrench
 from robot_dynamics_ros.control.trajectories.following import SpeedLimit, speed_limit
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.control.trajectories.trajectory import ReferenceSampler, Trajectory
-from robot_dynamics_ros.control.transfer import Transfer
+from robot_dynamics_ros.control.transfer import STOP_SLEW, Transfer
 from robot_dynamics_ros.model.payload import Payload
 from robot_dynamics_ros.model.robot_tree import Robot
 from robot_dynamics_ros.parameters import checked
@@ -346,6 +346,8 @@ class ControlLoop:
         self._act(self.law, self._idle)
         self.kernels.gravity_forces(self.q, self._gravity)
         self.limiter.reset(self._gravity - self.driver.compensation(self.q, self.v))
+        if self.settings.activation_ramp_s:  # which the guard does not wait for
+            self.transfer.limit_rate(STOP_SLEW)
         self.generator.rest_at(self.q, self.state.stamp_ns)
         self._begun = False
 

@@ -200,6 +200,18 @@ def test_a_stop_is_granted_the_time_that_passed_since_the_last_command(timeout):
     assert arm.steps(len(arm.commands) - 1).max() == pytest.approx(RATE * 1e-3)
 
 
+def test_an_arm_that_moves_to_a_limit_is_braked_from_its_activation_on_without_a_jump():
+    """By the guard, with a quarter of the limit: at once only without a ramp."""
+    place, found = [TREE.position_upper[0] - 0.02, *PLACE[1:]], []
+    for ramp in (0.5, 0.0):
+        arm = StillArm(ControllerSession(TREE, {'activation_ramp_s': ramp}), place)
+        arm.v[0] = 1.0
+        arm.active().states(1)
+        found.append(np.array(arm.commands)[:, 0] / LIMIT[0])
+    assert_allclose(found, [[-STOP, found[1][1]], [found[1][1]] * 2])
+    assert -0.26 < found[1][1] < -0.25
+
+
 def test_without_states_and_at_the_end_the_stop_action_acts_at_once():
     """The last command whatever the rate limit."""
     arm = Watched(stop_action='zero', state_timeout_s=2e-3)

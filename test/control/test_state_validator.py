@@ -51,6 +51,8 @@ fast:  # ten times the limit of joint 2 is believed, as far as the mean velocity
 - [1, ACCEPTED, {q: [1, -0.1625], v: [1, 75.0]}]
 - [2, IMPLAUSIBLE, {q: [1, -0.1625], v: [1, 75.1]}]
 velocity without motion: [[1, JUMPED, {v: [1, 30.0]}], [2, ACCEPTED]]
+# F/5 + 1 is 3.2 m/s for joint 3, so that both signs of its limit, as of an impact, are believed.
+step of a velocity: [[1, JUMPED, {v: [2, 3.4]}], [2, ACCEPTED], [3, ACCEPTED, {v: [2, -2.2]}]]
 out of order:
 - [0, NOT_NEWER]
 - [0, NOT_NEWER]

@@ -14,7 +14,7 @@ from robot_dynamics_ros.control.drivers.filtered_derivative import FilteredDeriv
 from robot_dynamics_ros.control.safety.limits import magnitude
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.joint_limits import TURN
-from robot_dynamics_ros.spatial.scalar import Array, maximum
+from robot_dynamics_ros.spatial.scalar import Array, maximum, select
 from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
 
 #: Largest plausible position, rad or m; larger values, such as 1e300, are invalid.
@@ -27,6 +27,9 @@ EFFORT_FACTOR = 10.0
 SLACK = 1e-2
 #: Shortest plausible time to reverse a joint from its greatest plausible speed, s.
 REVERSAL_TIME = 0.2
+#: Steps of a velocity that positions must show without ``SLACK``: share of the greatest plausible
+#: speed, an impact at the limit, and rad/s or m/s.
+_IMPACT, _LEAST_IMPACT = 2.0 / VELOCITY_FACTOR, 1.0
 #: Longest time between two states of a clock that has not been left for good, s.
 _CLOCK_PERIOD = 1.0
 
@@ -138,7 +141,7 @@ class StateValidator:
     * a joint has moved farther from the last plausible state than that velocity, or the measured
       velocities, permit in the elapsed time T, plus ``SLACK``: with the greatest speed F reversed
       in R = ``REVERSAL_TIME``, it is at most :math:`\tfrac{2F}{R}\tfrac{T^2}{4}` from where the
-      mean of the velocities leads.
+      mean of the velocities leads. If these differ by more than F/5 + 1, there is no ``SLACK``.
 
     A state that is consistent with the last accepted one is accepted regardless of states in
     between. A jump is rejected once: if the next state is consistent with it, that state is
@@ -419,7 +422,9 @@ def state_excess(
         farthest, distance = fastest * time, q - x
         excess = [magnitude(distance) - (slack + farthest)]
         if measured_velocity:
-            allowed = slack + 0.5 * farthest * time / REVERSAL_TIME
+            impact = _IMPACT * fastest + _LEAST_IMPACT
+            allowed = select(magnitude(v - speed), impact, slack, 0.0 * slack)
+            allowed = allowed + 0.5 * farthest * time / REVERSAL_TIME
             excess.append(magnitude(distance - 0.5 * (v + speed) * time) - allowed)
         greatest.append(reduce(maximum, np.concatenate(excess)))
     # The plausible state is the last of the loop.
