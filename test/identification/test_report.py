@@ -31,6 +31,7 @@ from robot_dynamics_ros.estimation.regressor import (
 )
 from robot_dynamics_ros.identification import report
 from robot_dynamics_ros.identification.bags import Evidence
+from robot_dynamics_ros.identification.choice import Request
 from robot_dynamics_ros.identification.correction import (
     as_dict,
     base_rows,
@@ -46,12 +47,19 @@ from robot_dynamics_ros.recordings.output_folder import json_ready
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures('without_curves')]
 
 ARM = measured_arm()
+#: How to filter is not searched for, which took a third of the time.
+IDENTIFY = 'identify --timing sampled --delay 0 --cutoff 6 --jobs 1'
 
 
 def moved(rng, arm=ARM, seconds=12.0, rests=(), text=ARM.xml):
     """Return a noisy run of an arm, some joints of which rest, and another description."""
     run = sinusoidal_run(arm, rng, seconds, rests=rests, noise=(0.0, 1e-3, 0.3))
     return replace(run, description=text)
+
+
+def identified(run, tree=ARM.tree, terms=DEFAULT_TERMS):
+    """Return the results of a run, filtered likewise."""
+    return identify([run], tree, terms, Request('sampled', 0, 6.0))
 
 
 def table_rows(page: str) -> list[list[str]]:
@@ -93,7 +101,7 @@ def test_another_gravity_is_told_before_a_link_that_would_explain_it(command):
 
 def test_joints_and_changed_links_are_named_and_the_next_command(command, rng):
     bag = command.word(moved(rng, measured_arm(heavier=2.0), 24.0))
-    found = command('identify --jobs 1', bag)
+    found = command(IDENTIFY, bag)
     each = found.said.split('leaves unexplained: ')[1].split(' %, ')
     assert [text.split()[0] for text in each[:3]] == ['pan', 'lift', 'elbow']
     assert 'upper' in found.said.split('beyond doubt other than described: ')[1].split(';')[0]
@@ -134,7 +142,7 @@ def test_links_that_only_their_sum_tells_apart_are_told_as_such(command, rng):
     run = sinusoidal_run(wrist(0.4), rng, 16.0, **given)
     nominal = wrist(0.0).xml.replace('0.0 0.0 0.03', '4e-19 0.0 0.03')
     assert nominal != wrist(0.0).xml
-    found = command('identify --jobs 1', replace(run, description=nominal))
+    found = command(IDENTIFY, replace(run, description=nominal))
     # What the description has by rounding only is new.
     (row,) = (row for row in table_rows(found.text('report.html')) if row[0] == 'palm.mx')
     assert (row[1], row[4]) == ('0', 'new')
@@ -182,7 +190,7 @@ def test_links_that_the_data_do_not_demand_to_change_stay_as_described(seed, out
     """
     arm = six_joints()
     run = moved(np.random.default_rng(seed), six_joints(1.6, out), 16.0, text=arm.xml)
-    found = identify([run], arm.tree)
+    found = identified(run, arm.tree)
     changed, factor = ((2, 3), 7.2 / 5.6) if out else ((2,), 4.6 / 3.0)
     assert found.single.bodies == changed
     masses = found.physical.values[: found.plan.unknowns.links : PER_BODY]
@@ -211,7 +219,7 @@ def test_the_rotors_that_one_changed_link_needs_are_told(rng):
     """The spindle alone explains nothing: all masses are larger, those before it like rotors."""
     nominal, given = portal(1.0), {'friction': frictionless, 'noise': (0.0, 1e-5, 1e-3)}
     run = sinusoidal_run(portal(1.2), rng, 16.0, **given)
-    found = identify([replace(run, description=nominal.xml)], nominal.tree)
+    found = identified(replace(run, description=nominal.xml), nominal.tree)
     (told,) = map(str, report._changed(found, np.zeros(len(found.estimate.base))))
     assert 'spindle, which alone of all links explains' in told
     assert told.endswith('; the description then lacks rotor inertia of x, y, turn')
@@ -222,7 +230,7 @@ def test_the_rotors_that_the_data_tell_beside_one_changed_link_are_told(rng):
     arm, motion = six_joints(), sinusoids(rng, 6, np.arange(0.0, 16.0, 0.01), 1.0)
     run = measured_run(six_joints(1.6), motion, noise=(0.0, 1e-3, 0.3), rng=rng)
     run.measured_effort[:] += [0.0, 0.0, 0.0, 0.0, 0.3, 0.2] * motion.a
-    found = identify([run], arm.tree)
+    found = identified(run, arm.tree)
     (told,) = map(str, report._changed(found, np.zeros(len(found.estimate.base))))
     assert 'l3, which alone of all links explains' in told
     assert told.endswith('; the description then lacks rotor inertia of j5, j6')
@@ -231,7 +239,7 @@ def test_the_rotors_that_the_data_tell_beside_one_changed_link_are_told(rng):
 def test_a_link_whose_name_ends_another_is_not_taken_for_it(rng):
     text = six_joints().xml.replace('"l3"', '"fore_l4"')
     arm = replace(six_joints(), xml=text)
-    found = replace(identify([moved(rng, arm, 6.0)], arm.tree), single=None)
+    found = replace(identified(moved(rng, arm, 6.0), arm.tree), single=None)
     names = found.estimate.base.names
     assert any('fore_l4.' in name and ' l4.' not in f' {name}' for name in names)
     for k, name in enumerate(names):
@@ -246,7 +254,7 @@ def test_a_link_whose_name_ends_another_is_not_taken_for_it(rng):
 def test_friction_that_only_slow_motion_shows_is_told_and_that_of_a_joint_at_rest(command, rng):
     """The limit of pan is 20 rad/s, that of lift 6; elbow rests: no friction is compensated."""
     run = moved(rng, rests=[2], text=ARM.xml.replace('velocity="6.0"', 'velocity="20.0"', 1))
-    said = command('identify --jobs 1', run, code=None).said
+    said = command(IDENTIFY, run, code=None).said
     fastest = f'pan moves at up to {np.abs(run.velocity[:, 0]).max():.2g} rad/s, its limit is 20: '
     assert f'{fastest}faster, only the friction of that speed is compensated' in said
     assert 'lift moves at up to' not in said
@@ -295,7 +303,7 @@ def residuals(*percent: float) -> Residuals:
 
 
 def test_a_joint_that_is_predicted_worse_is_told_and_much_worse_is_a_warning():
-    found = identify([moved(np.random.default_rng(3), seconds=8.0)], ARM.tree)
+    found = identified(moved(np.random.default_rng(3), seconds=8.0))
     told = [
         report._verdict(found, residuals(9.0, 4.0, 2.0), residuals(1.0, 4.0, worse))
         for worse in (2.0, 2.04, 2.2, 2.5)
@@ -310,7 +318,7 @@ def test_a_joint_that_is_predicted_worse_is_told_and_much_worse_is_a_warning():
 def test_no_link_is_beyond_doubt_other_than_described_if_no_joint_is_predicted_better():
     """Efforts that are late by a sample gave a link 0.09 ± 0.002 kg that it does not have."""
     run = moved(np.random.default_rng(3), measured_arm(heavier=2.0), 8.0)
-    found, before = identify([run], ARM.tree), residuals(9.0, 12.0, 26.0)
+    found, before = identified(run), residuals(9.0, 12.0, 26.0)
     series = SimpleNamespace(residual=np.zeros((3, 3)), velocity=np.ones((3, 3)))
     for lift, told in ((12.0, False), (11.0, True)):
         both = before, residuals(9.1, lift, 26.0)
@@ -324,9 +332,9 @@ def test_times_are_since_the_first_state_as_those_of_options(command, rng):
     run.measured_effort[500, 1] += 80.0
     none = np.zeros(0)
     run = replace(run, time=1.76e9 + run.time, stamp_ns=none, arrival_ns=none, answer_ns=none)
-    said = command('identify --jobs 1', run).said
+    said = command(IDENTIFY, run).said
     assert 'of lift that deviate from both sides, at 1 instant, the first at 5 s' in said
-    ended = command('identify --jobs 1 --from 50', run, code=2)
+    ended = command(f'{IDENTIFY} --from 50', run, code=2)
     for text in (said, ended.err):
         assert '17600000' not in text
     assert 'the part from 50 s: holds no state' in ended.err
@@ -335,7 +343,7 @@ def test_times_are_since_the_first_state_as_those_of_options(command, rng):
 
 def test_terms_that_may_cancel_are_said_to_be_friction_in_their_sum_only():
     run = moved(np.random.default_rng(3), seconds=8.0)
-    usual, found = (identify([run], ARM.tree, *terms) for terms in ((), (tuple(TERMS),)))
+    usual, found = (identified(run, terms=x) for x in (DEFAULT_TERMS, tuple(TERMS)))
     held = replace(found.physical, deviations=np.ones(len(found.plan.unknowns)))
     for each, told in ((usual, False), (replace(found, physical=held), True)):
         assert ('only the sum is friction' in report._drive_table(each).text) is told
@@ -343,7 +351,7 @@ def test_terms_that_may_cancel_are_said_to_be_friction_in_their_sum_only():
 
 def test_a_link_that_comes_out_as_nothing_stays_as_described_in_the_files(rng):
     """A jaw of 1 g that the arm does not have came out at 1e-8 kg."""
-    found = identify([moved(rng, seconds=6.0)], ARM.tree)
+    found = identified(moved(rng, seconds=6.0))
     assert 'fore' in corrected_links(found)
     values = inertial_parameters(found.tree)
     values[-PER_BODY:] *= 1e-5
