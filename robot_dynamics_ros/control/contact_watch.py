@@ -204,11 +204,11 @@ class ContactWatch:
             self.detector.begin(loop.q, loop.v)
             steps = round(loop.settings.delay)  # from a command to its effect
             self._commanded, self._external = deque(maxlen=steps + 1), deque(maxlen=max(steps, 1))
+            self._positions.clear()  # the way from there to here is unknown
         self.observing = True
-        if self.reacts:  # record the position for a return path
-            q, least = loop.q, self._retract_way / _STEPS
-            if not self._positions or float(np.abs(q - self._positions[-1]).max()) > least:
-                self._positions.append(q.copy())
+        q, least = loop.q, self._retract_way / _STEPS
+        if not self._positions or float(np.abs(q - self._positions[-1]).max()) > least:
+            self._positions.append(q.copy())
         self._commanded.append(loop.motor_effort())
         self._measured[:] = loop.measured_effort
         return event

@@ -148,6 +148,17 @@ def test_the_way_back_ends_where_states_are_missing(begun):
     assert np.ptp(scene.ways[-500:], axis=0).max() < 1e-3
 
 
+def test_the_way_back_is_none_from_before_the_arm_was_moved_by_others():
+    scene = Scene(contact_reaction='retract').moving()
+    assert scene.session.deactivate(moves=False)
+    scene.plant.reset(START)
+    scene.now_ns += 3000 * MS
+    scene.activate()
+    scene.settle(0.1)
+    scene.touched().settle(1.0)
+    assert np.abs(scene.q - START).max() < 0.3
+
+
 def thresholds(folder, **fields):
     """Return the path of a file of thresholds of another delay or bandwidth."""
     path = folder / 'contact.yaml'
