@@ -101,7 +101,7 @@ class SessionAction(Enum):
     FOLLOWER = 'follower'
     #: The reaction to a contact.
     REACTION = 'reaction'
-    #: The stop action; with feedback while the last state is fresh.
+    #: The stop action; the brake first while the last state is fresh.
     STOP = 'stop'
     #: The stop action for the last time.
     LAST = 'last'

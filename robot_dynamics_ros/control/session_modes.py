@@ -401,14 +401,20 @@ class SessionModes(ControllerParts):
         self.loop.switch(law, brake=law.follows_reference)
 
     def _stop(self) -> None:
-        """Compute a command of the stop action; with feedback while the last state is fresh."""
+        """Compute a command of the stop action; the brake first while the last state is fresh."""
         loop = self.loop
         if self.is_silent(self._now_ns):
             loop.tick_without_state(self._elapsed)
             return
         if loop.present is not loop.stop_law:
+            loop.switch(loop.stop_law, brake=True)
+        try:
+            loop.tick(self._elapsed)
+        except Exception:
+            if not loop.braking:
+                raise
             loop.switch(loop.stop_law)
-        loop.tick(self._elapsed)
+            loop.tick(self._elapsed)
 
     def _report_mode(self, before: SessionMode) -> None:
         """Report that a timeout begins or ends, or a deactivation in motion begins."""

@@ -245,7 +245,7 @@ def test_a_fault_while_states_are_fresh_brakes_as_any_stop_with_fresh_states(whe
     if where == 'commit':
         with pytest.raises(ConfigurationError, match='unexpected'):
             arm.change(effort_scale=0.9)
-    arm.states(200, FAR)
+    arm.states(600, FAR)
     assert session.mode is SessionMode.FAULTED
     slope = 1e-3 * rate if rate else STOP * LIMIT
     assert (arm.steps(begin) <= slope + ROUNDING).all()

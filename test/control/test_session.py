@@ -437,7 +437,10 @@ def test_neither_another_law_nor_silence_ends_a_reaction_but_a_release_does(reac
 
 def test_where_even_the_stop_action_fails_no_effort_is_commanded():
     run = Driven().active()
-    run.session.loop.law.effort = run.session.loop.switch = broken
+    loop = run.session.loop
+    loop.law.effort = loop._brake.effort = broken
+    np.testing.assert_allclose(run.states(1), [GRAVITY], atol=1e-10)
+    loop.stop_law.effort = broken
     np.testing.assert_array_equal(run.states(1), [STILL])
 
 

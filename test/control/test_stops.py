@@ -86,6 +86,7 @@ four_dof, tolerance, computed_torque
 scara, tolerance, constraint_stabilization
 scara, recovery, pd_gravity
 four_dof, recovery, computed_torque
+scara, error, computed_torque
 """,
 )
 def test_a_stop_with_fresh_states_travels_no_farther_than_the_declared_braking(robot, kind, law):
@@ -98,6 +99,8 @@ def test_a_stop_with_fresh_states_travels_no_farther_than_the_declared_braking(r
             arm.session.hold()
         elif kind == 'tolerance':
             arm.session.brake()
+        elif kind == 'error':
+            arm.session.fail(ValueError('unforeseen'))
         else:  # states were missing for a while, and have returned
             arm.now_ns += 200 * MS
         travel = np.max([np.abs(arm.q - start) for _ in arm.run(800)], axis=0)

@@ -141,6 +141,8 @@ def stop_gains(M: Array, sampling: Sampling, w: float) -> tuple[Array, Array]:
 FASTEST_RATE, RATE_PER_PERIOD, RATE_PER_DELAY = 100.0, 0.1, 0.5
 #: Fraction of the initial speed below which the arm is at rest.
 _REST = 0.01
+#: Factor of this speed from which it begins anew: derived velocities are 0 after a gap.
+_FASTER = 1.5
 
 
 class Brake(StopLaw):
@@ -165,24 +167,27 @@ class Brake(StopLaw):
         until = period * max(sampling.delay + 0.5, RATE_PER_DELAY / RATE_PER_PERIOD)
         self._rate = min(FASTEST_RATE, RATE_PER_DELAY / until) if until else FASTEST_RATE
         self._still, self._impulse, self._gravity, self._ahead = np.zeros((4, tree.n))
-        self.delay, self._end, self._rest_speed = sampling.delay * period, 0.0, 0.0
+        self.delay = sampling.delay * period
+        self._begin = self._end = self._speed = 0.0
 
     def reset(self, t: float, q: Array, v: Array) -> None:
         """Start to brake at a state; see :class:`ControlLaw`."""
         alpha = self._decay_rate(q, v)
-        self._rest_speed = _REST * float(np.abs(v).max())
+        self._begin, self._speed = t, float(np.abs(v).max())
         # At constant effort, the speed reaches 0 within 1/alpha; twice that suffices unless the
         # arm is pushed.
         self._end = t + 2.0 * (1.0 / alpha - math.log(_REST) / self._rate)
 
     def is_over(self, t: float, v: Array) -> bool:
         """Return whether the arm is at rest, or the time for braking has elapsed."""
-        return t >= self._end or float(np.abs(v).max()) <= self._rest_speed
+        slow = float(np.abs(v).max()) <= _REST * self._speed
+        return t >= self._end or (slow and t > self._begin)
 
     def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
         """Compute the efforts for the coming period; see :class:`ControlLaw`."""
-        alpha = self._decay_rate(q, v)
-        out[:] = self._gravity - alpha * self._impulse
+        if float(np.abs(v).max()) > _FASTER * self._speed:
+            self.reset(t, q, v)
+        out[:] = self._gravity - self._decay_rate(q, v) * self._impulse
 
     def _decay_rate(self, q: Array, v: Array) -> float:
         """Return alpha, 1/s; updates gravity and momentum."""
@@ -205,17 +210,14 @@ class Brake(StopLaw):
         return min(self._rate, float((share * room[moving] / np.abs(impulse[moving])).min()))
 
 
-class HoldPosition(Brake):
-    """Brakes, then holds the position: ``g(q) + K (q_0 - q) - D v`` with ``K = w0^2 m``.
+class HoldPosition(StopLaw):
+    """Holds the position: ``g(q) + K (q_0 - q) - D v`` with ``K = w0^2 m``.
 
     Attributes:
         stiffness, damping: K and D, shape (n,).
     """
 
     name = 'hold'
-    acts_on_old_states = True
-
-    _anchor: Array | None = None
 
     def hold_at(self, q: Array) -> None:
         """Hold a position, shape (n,), rad or m, from now on."""
@@ -223,17 +225,11 @@ class HoldPosition(Brake):
         self.stiffness, self.damping = self.gains(q, self.settings.frequency)
 
     def reset(self, t: float, q: Array, v: Array) -> None:
-        """Start to brake at a state, and to hold there if it is at rest."""
-        super().reset(t, q, v)
-        self._anchor = None
+        """Hold the arm where it is; see :class:`ControlLaw`."""
+        self.hold_at(q)
 
     def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
         """Compute the efforts for the coming period; see :class:`ControlLaw`."""
-        if self._anchor is None and self.is_over(t, v):
-            self.hold_at(q)
-        if self._anchor is None:
-            super().effort(t, q, v, reference, out)
-            return
         self.kernels.gravity_forces(q, out)
         out += self.stiffness * (self._anchor - q) - self.damping * v
 
