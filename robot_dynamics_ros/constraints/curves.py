@@ -233,14 +233,15 @@ class Spline(Curve):
         self.length = self.lap * float(laps) if closed else self.lap
 
     def _follow(self, pieces: PiecewisePolynomial) -> None:
-        self._pieces, self.size, self.lap = pieces, pieces.rows.shape[1], pieces.knots[-1]
-        self.count = 1 + pieces.rows.size
+        self._pieces, self.size, self.lap = pieces, pieces.coefficients.shape[2], pieces.knots[-1]
+        self.count = 1 + 6 * self.size
 
     def numbers(self, s: Scalar) -> list[Scalar]:
         """Return s from the start of its piece, and the coefficients of that."""
         if self.closed:
             s = s - self.lap * math.floor(s / self.lap)
-        return [self._pieces.piece(s), *self._pieces.row.tolist()]
+        x, row = self._pieces.piece(s)
+        return [x, *row.tolist()]
 
     def formula(self, s: Scalar) -> list[Scalar]:
         """Return the same numbers for a symbol s.
@@ -301,16 +302,15 @@ class PiecewisePolynomial:
     Attributes:
         knots: Increasing starts of the pieces, and the end of the last one.
         coefficients: Lowest power first, shape (pieces, 6, components).
-        rows: Coefficients of the piece selected last, shape (6, components).
-        row: The same, flattened.
 
-    Cost: selection allocates no array; the piece selected last is found at once.
+    Cost: the piece selected last is found at once, without a new array. Any number of threads may
+    use a polynomial.
     """
 
     def __init__(self, knots: Array, coefficients: Array) -> None:
         self.knots: list[float] = knots.tolist()
         self.coefficients = coefficients
-        self._select(0)
+        self._last = math.inf, math.inf, coefficients  # start and end of a piece, its row
 
     @classmethod
     def of(cls, function: Callable[..., Array], knots: Array, degree: int) -> PiecewisePolynomial:
@@ -326,15 +326,18 @@ class PiecewisePolynomial:
         powers += [np.zeros_like(powers[0])] * (5 - degree)
         return cls(knots, np.stack(powers, axis=1))
 
-    def piece(self, s: float) -> float:
-        """Select the piece of s, which sets ``rows``; return s minus the start of the piece."""
-        knots, k = self.knots, self._cursor
-        if not knots[k] <= s < knots[k + 1]:
-            self._select(min(max(bisect_right(knots, s) - 1, 0), len(knots) - 2))
-        return s - knots[self._cursor]
+    def piece(self, s: float) -> tuple[float, Array]:
+        """Return s minus the start of its piece, and the coefficients of that, flattened."""
+        start, end, row = self._last
+        if not start <= s < end:
+            k = min(max(bisect_right(self.knots, s) - 1, 0), len(self.knots) - 2)
+            start, end = self.knots[k : k + 2]
+            row = self.coefficients[k].reshape(-1)
+            self._last = start, end, row
+        return s - start, row
 
     def formula(self, s: Scalar) -> list[Scalar]:
-        """Return s from the start of its piece, and all of ``row``, for a symbol s.
+        """Return the same, all in one list, for a symbol s.
 
         Cost: 6 selections for each component of each piece.
         """
@@ -349,12 +352,6 @@ class PiecewisePolynomial:
         k = np.clip(np.searchsorted(self.knots, abscissae, side='right') - 1, 0, last)
         x = abscissae - np.take(self.knots, k)
         return polynomial(x[:, np.newaxis], self.coefficients[k].swapaxes(0, 1))
-
-    def _select(self, k: int) -> None:
-        """Select piece k."""
-        self._cursor = k
-        self.rows = self.coefficients[k]
-        self.row = self.rows.reshape(-1)
 
 
 def polynomial(x: Scalar, coefficients: Sequence[Array] | Array) -> Path:

@@ -126,7 +126,7 @@ def power(tree: Robot, q: Array, v: Array, tau: Array, wrenches: Wrenches | None
     Source: newton-euler-lagrange, section 4.3; kane-recursion, section 4.1 (rates of drives).
     """
     require_robot(tree)
-    v, tau = scalars('v', v, (tree.n,)), scalars('tau', tau, (tree.n,))
+    q, v, tau = (scalars(x, value, (tree.n,)) for x, value in (('q', q), ('v', v), ('tau', tau)))
     total = (v if tree.drives_coordinates else tree.drive @ tree.tree_state(q, v, 0 * v).v) @ tau
     if wrenches is None:
         return total

@@ -29,7 +29,7 @@ from robot_dynamics_ros.dynamics.registry import make_formulation
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.identified import RECORDED_SPEED, STRIBECK_VELOCITY
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, jacobian, tanh
-from robot_dynamics_ros.spatial.validation import require_positive
+from robot_dynamics_ros.spatial.validation import array, require_positive
 
 _GRAVITY_SAMPLES, _LOOP_SAMPLES = 500, 100
 
@@ -199,7 +199,7 @@ def joint_inertia(tree: Robot, home: Array) -> Array:
 
 def inertia_matrix(tree: Robot, q: Array) -> Array:
     """Return the mass matrix plus armature at a position, new array of shape (n, n)."""
-    return _inertia_matrix(tree, np.asarray(q, dtype=float).tobytes()).copy()
+    return _inertia_matrix(tree, array('q', q, (tree.n,)).tobytes()).copy()
 
 
 @lru_cache(maxsize=8)  # several parts of a controller need the same result

@@ -267,7 +267,8 @@ class CollisionChecker:
             if part.body >= 0:
                 size = float(np.linalg.norm(part.surface.vertices, axis=1).max())
                 farthest[part.body] = max(farthest[part.body], size)
-        stroke = np.abs([tree.positions(bound) for bound in tree.sampled_range]).max(axis=0)
+        rates, most = np.abs(tree.rate), np.abs(tree.sampled_range).max(axis=0)
+        stroke = rates @ most + np.abs(tree.positions(0.0 * most))
         travel = np.where(tree.prismatic, stroke, 0.0)
         for i in reversed(range(tree.bodies)):
             if (parent := tree.parent[i]) >= 0:
@@ -276,7 +277,7 @@ class CollisionChecker:
         first, second = self._pairs.T
         reach = np.where(tree.prismatic, 1.0, farthest)
         between = (moves_with[first] != moves_with[second]) * reach
-        return np.asarray(between @ np.abs(tree.rate))
+        return np.asarray(between @ rates)
 
     def _always_close(self, pairs: list[tuple[int, int]]) -> set[tuple[int, int]]:
         """Return the pairs of links that are too close in every sampled posture."""

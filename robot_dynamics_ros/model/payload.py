@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.errors import ModelError, ShapeError
+from robot_dynamics_ros.errors import ModelError
 from robot_dynamics_ros.model.robot_tree import Robot
 from robot_dynamics_ros.parameters import Parameter
 from robot_dynamics_ros.spatial.inertia import (
@@ -19,6 +19,7 @@ from robot_dynamics_ros.spatial.inertia import (
     symmetric_tensor,
 )
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.spatial.validation import array
 
 P = Parameter
 _ROUNDING = 1e-9  # relative asymmetry of a tensor, as of a rotated one
@@ -90,7 +91,7 @@ def with_payload(tree: Robot, payload: Payload) -> Robot:
 
     Raises:
         UnknownNameError: The frame does not exist.
-        ShapeError: com or inertia has the wrong shape.
+        ShapeError, ParameterError, NonFiniteError: com or inertia is no such array.
         ModelError: The payload is not physically consistent, or is fixed to the base, where it
             has no effect.
     """
@@ -117,14 +118,8 @@ def on_body(tree: Robot, payload: Payload) -> tuple[int, RigidBodyInertia]:
 
 def _check(payload: Payload) -> None:
     culprit = f'payload on {payload.frame!r}'
-    for name, value, shape in (
-        ('com', payload.com, (3,)),
-        ('inertia', payload.inertia, (3, 3)),
-    ):
-        if np.shape(value) != shape:
-            raise ShapeError(f'{name} of the {culprit}', np.shape(value), shape)
-        if not np.isfinite(value).all():
-            raise ModelError(culprit, f'{name} is not finite', 'give finite numbers')
+    for name, shape in (('com', (3,)), ('inertia', (3, 3))):
+        array(f'{name} of the {culprit}', getattr(payload, name), shape)
     if not 0.0 < payload.mass < np.inf:
         raise ModelError(culprit, f'mass {payload.mass:g} kg', 'the mass must be positive')
     inertia = np.asarray(payload.inertia)

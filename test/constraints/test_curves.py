@@ -91,7 +91,7 @@ spline: {spline: {points: *points}, speed: 0.5, ramp: 0.3}
 closed spline: {spline: {points: *points, closed: true}, speed: 0.9, ramp: 0.3}
 waypoints: {waypoints: {times: [0.0, 0.7, 1.5, 2.0], points: *points}, start: 0.25}
 """)
-POINTS = SIGNALS.pop('points')
+POINTS, WAYPOINTS = SIGNALS.pop('points'), signal('x', SIGNALS['waypoints']).curve
 
 
 @pytest.mark.parametrize('name', SIGNALS)
@@ -119,14 +119,26 @@ def lengths(points, ends: str) -> np.ndarray:
 
 def test_splines_pass_through_their_points_after_the_arc_length_to_them():
     spline, closed = Spline(POINTS), Spline(POINTS, closed=True)
-    times, waypoints = [0.0, 0.7, 1.5, 2.0], signal('x', SIGNALS['waypoints']).curve
+    times = [0.0, 0.7, 1.5, 2.0]
     for s, t, point in zip(lengths(POINTS, 'natural'), times, POINTS, strict=True):
         assert_allclose(spline.at(s)[0], point, atol=1e-7)  # by another quadrature
-        assert_allclose(waypoints.at(t)[0], point, atol=1e-14)
+        assert_allclose(WAYPOINTS.at(t)[0], point, atol=1e-14)
     for s, point in zip(lengths([*POINTS, POINTS[0]], 'periodic'), POINTS, strict=False):
         assert_allclose(closed.at(s + closed.lap)[0], point, atol=1e-7)
     for end in (0.0, 2.0):
-        assert_allclose(waypoints.at(end)[1:], 0.0, atol=1e-12)
+        assert_allclose(WAYPOINTS.at(end)[1:], 0.0, atol=1e-12)
+
+
+class Interrupted(float):
+    """An abscissa; while it is subtracted from, another thread evaluates the curve."""
+
+    def __sub__(self, other):
+        WAYPOINTS.at(0.1)
+        return float(self) - other
+
+
+def test_another_thread_may_evaluate_a_curve_meanwhile():
+    assert_array_equal(WAYPOINTS.at(Interrupted(1.7)), WAYPOINTS.at(1.7))
 
 
 SQUARE = [[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]

@@ -109,12 +109,15 @@ _, LOADED, _ = loaded('scara')
 LOADED.change(POINT, 0.0, 0.0)
 LIGHT, NOWHERE = Payload(-1.0), Payload(1.0, frame='hand')
 UNREAL = Payload(1.0, np.zeros(3), np.diag([1.0, 0.1, 0.1]))
+RAGGED, LOST = Payload(1.0, [[0.1], [0.0, 0.2]]), Payload(1.0, [0.0, np.nan, 0.0])
 
 test_what_is_not_physical_is_refused = tables.called("""
 LOADED.change(LIGHT, 0.0, 0.0)   | ModelError: mass must be positive
 LOADED.check(LIGHT)              | ModelError: mass must be positive
 LOADED.change(UNREAL, 0.0, 0.0)  | ModelError: real body
 LOADED.check(UNREAL)             | ModelError: real body
+LOADED.check(RAGGED)             | ParameterError: com of the payload on 'tool'
+LOADED.check(LOST)               | NonFiniteError: com of the payload on 'tool'
 LOADED.change(NOWHERE, 0.0, 0.0) | UnknownNameError: unknown payload_frame 'hand'
 LOADED.check(NOWHERE)            | UnknownNameError: unknown payload_frame 'hand'
 """, globals())  # fmt: skip

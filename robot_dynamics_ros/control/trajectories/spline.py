@@ -179,11 +179,10 @@ class JointSpline(Trajectory):
 
     def sample(self, t: float, reference: Reference) -> None:
         """Compute the motion at a time; see :class:`Trajectory`."""
-        self._x[0] = self._pieces.piece(t)
+        self._x[0], row = self._pieces.piece(t)
         self._polynomials(
-            self._pieces.row, self._x,
-            reference.position, reference.velocity, reference.acceleration,
-        )  # fmt: skip
+            row, self._x, reference.position, reference.velocity, reference.acceleration
+        )
 
     def instants(self, step: float) -> Array:
         """Return the times of the points and of 1 to 31 instants between them.
