@@ -58,12 +58,16 @@ def test_it_runs_with_its_own_parameters_and_shows_its_own_figures(processes, pe
     assert (stiffness.description, stiffness.read_only) == (said, False)
 
 
-def test_an_error_in_what_it_tells_leads_to_the_stop_action(processes, peer, installed, tmp_path):
+def test_an_error_in_what_it_tells_is_a_warning_at_first_and_leads_to_the_stop_action(
+    processes, peer, installed, tmp_path
+):
     file = tmp_path / 'virtual_spring.py'
-    file.write_text(file.read_text('utf-8').replace("{'stiffest'", "[][0] or {'stiffest'"))
+    code = file.read_text('utf-8').replace("{'stiffest'", "[][0] or {'stiffest'")
+    file.write_text(f'{code}\nVirtualSpring.remarks = lambda self: [][1]\n')
     arm = RestingArm(peer)
     given = {'diagnostics_period_s': 0.2, 'law': 'virtual_spring'}
     node = processes.start('controller', ARM | given, env=installed)
     arm.until(lambda: arm.said('list index out of range', DiagnosticStatus.ERROR), 'the error')
     np.testing.assert_allclose(arm.command(), ORACLE.gravity_forces(PLACE), atol=1e-12)
+    assert "law 'virtual_spring' (virtual_spring) gives no remarks: IndexError" in node.output
     assert 'stopped by an error, IndexError' in node.output

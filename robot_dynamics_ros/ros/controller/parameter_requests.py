@@ -122,7 +122,12 @@ class ParameterRequests:
     def log_law_remarks(self) -> None:
         """Log the law's warnings about its parameters, and that it takes no program."""
         law = self.session.loop.law
-        for remark in law.remarks():
+        try:
+            remarks = law.remarks()
+        except Exception as error:  # of another package; rclpy would end the node
+            place = f'law {law.name!r} ({type(law).__module__})'
+            remarks = (f'{place} gives no remarks: {type(error).__name__}: {error}',)
+        for remark in remarks:
             self._log.warning(remark)
         if self.session.parameters['program'] and 'program' not in law.parameters:
             self._log.warning(
