@@ -147,12 +147,16 @@ class ForceSensor:
     """
 
     def __init__(self, tree: Robot) -> None:
-        self.tree, self.external = tree, ExternalEffort(tree.n)
-        self._compiled = dict[str, FrameEfforts]()
+        self.tree, self._compiled = tree, dict[str, FrameEfforts]()
         self.frame, self.tool = '', SensorTool()
-        self._wrench, self._received_ns = np.zeros(6), -_TIMEOUT_NS
+        self._wrench = np.zeros(6)
+        self.begin()
         # Timestamps and wrenches, with the bias, since the arm has been at rest.
         self._samples: deque[tuple[int, Array]] = deque(maxlen=_MAX_SAMPLES)
+
+    def begin(self) -> None:
+        """Begin without an external effort: what was measured before control began is old."""
+        self.external, self._received_ns = ExternalEffort(self.tree.n), -_TIMEOUT_NS
 
     def expect(self, frame: str) -> None:
         """Compile the converter of a link, so that its first measurement acts at once.

@@ -341,7 +341,8 @@ class ControlLoop:
 
     def _begin(self) -> None:
         """Let the selected law act at the last state, from gravity compensation."""
-        self._end_wrench()
+        self.force.begin()
+        self.wrench.reset()
         self._fit_guard()
         self._act(self.law, self._idle)
         self.kernels.gravity_forces(self.q, self._gravity)

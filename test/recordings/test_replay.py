@@ -152,6 +152,9 @@ measured wrenches:
    sensor_bias: [0.5, 0.5, 0.5, 0.5, 0.5, 0.5],
    before: {'20:270': [wrench, measured_wrench, 1.0, 0.5, -10.0]},
    behind: {'270:519': [wrench, measured_wrench, 1.0, 0.5, -15.0]}}
+a wrench that was measured before an activation:
+  {law: impedance, impedance_mass_factor: 2.0, motion: false,
+   behind: {40: deactivate, '60:100': [wrench, measured_wrench, 9.0, 0.5, -10.0], 130: activate}}
 guiding that is released, pressed, times out and is held:
   {law: hand_guiding, guiding_timeout_s: 0.1, motion: false,
    before: {20: [push, [20.0, -10.0, 15.0]],
