@@ -163,8 +163,8 @@ _EFFORT_FAULTS = {
     ),
     'unit': (
         'wrong unit of effort: it must be multiplied by about {:g}',
-        'currents (A) taken for N m, or efforts of the motor for those of the joint: give '
-        'effort_unit, torque_constant and gear_ratio whose product is {:g}',
+        'currents (A) taken for N m, or efforts of the motor for those of the joint: make the '
+        'product of effort_unit, torque_constant and gear_ratio {:g} times as large',
     ),
     'thousand': (
         'wrong unit of effort: it must be multiplied by about {:g}',
