@@ -4,7 +4,7 @@ r"""Limiter of effort and effort rate, the last step before the driver; guard of
 The guard brakes a joint before its position limit, and returns it from beyond the limit.
 
 With the distance d to the limit, the speed w towards it and the deceleration :math:`a_b` that
-the guard may use, the largest speed from which the joint can stop is
+the guard may use, and that gravity leaves, the largest speed from which the joint can stop is
 
 .. math:: w_{max}(d) = \begin{cases}\gamma d & d \le a_b/\gamma^2\\
           \sqrt{2 a_b\,(d - a_b/2\gamma^2)} & \text{else}\end{cases}
@@ -49,17 +49,10 @@ GUARD_RATE = 25.0
 #: Commands in a row that must reach the desired effort until ``soften`` ends: where an effort that
 #: is late has moved a light joint, the feedback of the law changes fast as it catches up.
 FOLLOWED = 20.0
+#: Least share of the effort limit with which the guard brakes where gravity leaves less.
+_LEAST_ROOM = 0.1
 #: Least apparent inertia by which gamma is lowered, as a share of that with all other joints held.
 _LEAST_YIELDING = 0.003
-
-
-def _positive(name: str, value: Any, n: int) -> Array:
-    """Return one number per joint, shape (n,); raises ParameterError if one is invalid."""
-    numbers = np.asarray(value, dtype=float)
-    if numbers.shape not in ((), (1,), (n,)) or not ((numbers > 0) & (numbers < math.inf)).all():
-        wanted = f'give one positive, finite number, or {n}, one per joint'
-        raise ParameterError(name, value, wanted)
-    return np.broadcast_to(numbers, (n,))
 
 
 class EffortLimiter:
@@ -119,7 +112,10 @@ class EffortLimiter:
 
     def configure(self, limit: Any, rate: Any) -> None:
         """Change limits and rates, see the constructor; a lower limit is reached at the rate."""
-        self.limits[:] = _positive('effort_limit', limit, len(self.limits))
+        numbers = np.asarray(limit)
+        if not ((numbers > 0.0) & (numbers < math.inf)).all():
+            raise ParameterError('effort_limit', limit, 'give positive, finite numbers')
+        self.limits[:] = numbers
         self.rates[:] = rate
 
     def count_non_finite(self, effort: Array) -> None:
@@ -238,16 +234,13 @@ class JointLimitGuard:
     and Coulomb friction extend the bound; other friction is additional braking.
 
     Attributes:
-        bounds: A column of ``GuardBounds`` per joint, shape (10, n).
+        bounds: A column of ``GuardBounds`` per joint, shape (11, n).
         active: Number of ticks in which each joint's effort was changed, shape (n,).
 
     Args:
         tree: The robot, see :meth:`fit`.
         inertia: See :meth:`fit`.
         braking: See :meth:`fit`.
-
-    Raises:
-        ParameterError: A value is out of its range.
     """
 
     def __init__(self, tree: Robot, inertia: Any, braking: float = 0.5) -> None:
@@ -277,18 +270,13 @@ class JointLimitGuard:
             apparent: Inertia of each joint while the others yield, shape (n,), kg m^2 or kg: what
                 an effort moves within a period. Where it is smaller, so are gamma and rho.
             ticks: Calls of :meth:`approach` after which the bounds apply.
-
-        Raises:
-            ParameterError: A value is out of its range.
         """
-        masses = _positive('inertia', inertia, tree.n)
+        masses = inertia * np.ones(tree.n)
         rate, stopping = GUARD_RATE * np.ones(tree.n), np.zeros(tree.n)
         if sampling is not None:
             yields = np.clip(apparent / masses, _LEAST_YIELDING, 1.0)
             rate = np.minimum(rate, 0.5 * fastest_frequency(sampling, 1.0, 'none') * yields)
             stopping = 0.5 * largest_damping(sampling) * yields
-        if not 0.0 < braking <= 1.0:
-            raise ParameterError('limit_braking', braking, 'must be above 0, at most 1')
         brake = braking * tree.effort_limit / masses
         self._ticks = ticks
         self._fitted[:] = GuardBounds(
@@ -302,6 +290,7 @@ class JointLimitGuard:
             coulomb=tree.coulomb_friction,
             rate=rate,
             stopping=stopping,
+            limit=tree.effort_limit,
         )
 
     def approach(self) -> None:
@@ -324,6 +313,7 @@ class GuardBounds(NamedTuple):
         damping, coulomb: Viscous and Coulomb friction, N m s and N m, or N s/m and N.
         rate: gamma, 1/s.
         stopping: rho, 1/s.
+        limit: Effort limit, N m or N.
     """
 
     mass: Scalar
@@ -336,6 +326,7 @@ class GuardBounds(NamedTuple):
     coulomb: Scalar
     rate: Scalar
     stopping: Scalar
+    limit: Scalar
 
 
 def confined_effort(
@@ -363,6 +354,9 @@ def _bounded(
     The bound is above g while the joint is inside and does not move towards the limit: it then
     holds only for efforts ``tau``, before any bound, that exceed g.
     """
+    left = maximum(joint.limit + g, _LEAST_ROOM * joint.limit)
+    brake = minimum(joint.brake, left / joint.mass)
+    joint = joint._replace(brake=brake, linear=brake / (joint.rate * joint.rate))
     most = g + joint.mass * acceleration_bound(d, w, joint)
     extension = _friction_extension(d, w, joint, joint.damping * w + joint.coulomb)
     bounded = select(most, effort, minimum(effort, most + extension), effort)
