@@ -110,7 +110,8 @@ class ControlLoop:
         # Read only: a law that changed them would mislead the guard.
         self.q, self.v = (np.broadcast_to(x, x.shape) for x in (self.state.q, self.state.v))
         self.effort, self._speeds = np.zeros(tree.n), tree.velocity_limits()
-        self._gravity, self._desired, self._zeros, self._fitted = np.zeros((4, tree.n))
+        self._gravity, self._desired, self._zeros = np.zeros((3, tree.n))
+        self._fitted, self._moved = np.zeros((2, tree.n))
         self.measured_effort = np.full(tree.n, np.nan)
         self.force, self.wrench = ForceSensor(tree), TargetWrench()
         self.limiter = EffortLimiter(tree.effort_limit)
@@ -190,8 +191,8 @@ class ControlLoop:
 
     def adapt_guard(self) -> None:
         """Fit the guard again once arm, load or settings have changed; called after a tick."""
-        moved = max(map(abs, (self.q - self._fitted).tolist())) > SAME_POSTURE
-        if moved or self.load.changing:
+        np.subtract(self.q, self._fitted, out=self._moved)
+        if max(map(abs, self._moved.tolist())) > SAME_POSTURE or self.load.changing:
             self._fit_guard(_ADAPTING)
         else:
             self.guard.approach()

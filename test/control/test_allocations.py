@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 import tracemalloc
+from functools import partial
 
 import numpy as np
 import pytest
@@ -46,18 +47,35 @@ def test_a_tick_makes_no_array_and_keeps_nothing(law):
     grown = sys.getallocatedblocks() - before
     # The timestamps of the last state, for any number of ticks.
     assert grown < ticks / 2
+    stamp = iter(stamps[ticks:])
+    assert peak(session.loop.tick, lambda: session.loop.observe(next(stamp), PLACE, still)) < MOST
+
+
+def peak(do, first=lambda: None) -> int:
+    """Return the most bytes in use while something is done, each time after something else."""
     tracemalloc.start()
     try:
         peaks = []
-        for stamp in stamps[ticks:]:
-            session.loop.observe(stamp, PLACE, still)
+        for _ in range(150):
+            first()
             begin = tracemalloc.get_traced_memory()[0]
             tracemalloc.reset_peak()
-            session.loop.tick()
+            do()
             peaks.append(tracemalloc.get_traced_memory()[1] - begin)
     finally:
         tracemalloc.stop()
-    assert max(peaks[ticks:]) < MOST
+    return max(peaks[50:])
+
+
+def test_neither_the_guard_after_a_tick_nor_a_floating_arm_makes_an_array():
+    given = {'law': 'computed_torque', 'contact_reaction': 'float'}
+    session = StillArm(ControllerSession(sample('scara').tree, given), PLACE).active().session
+    loop, floats, out, still = session.loop, session.follower, *np.zeros((2, 4))
+    floats.reset(0.0, PLACE, still)
+    guarding = peak(loop.adapt_guard)
+    assert guarding < MOST / 2
+    floating = partial(floats.effort, 0.0, PLACE, still, loop.reference, out)
+    assert peak(floating) < guarding + 64  # of its five arguments
 
 
 def test_a_state_may_be_filled_again_since_the_session_keeps_no_reference_to_it():

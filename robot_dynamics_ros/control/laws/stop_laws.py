@@ -248,7 +248,8 @@ class Float(GravityCompensation):
 
     def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
         """Compute the efforts for the coming period; see :class:`ControlLaw`."""
-        if max(map(abs, (q - self._fitted).tolist())) > SAME_POSTURE:
+        np.subtract(q, self._fitted, out=self._work)
+        if max(map(abs, self._work.tolist())) > SAME_POSTURE:
             self.reset(t, q, v)
         super().effort(t, q, v, reference, out)
 
