@@ -225,29 +225,29 @@ sound = cache(breach_of)  # many defects have the same scenario
     'defect owner name broken kinds seed',
     """
 limiter left out, SafetyFilter, run, ungated, [nan, limits], 4
-states not checked, StateValidator, _evaluate, accepts_all, [nan, huge], 0
-rate limit reset at a gap, ControlLoop, switch, from_the_law, [time_ahead], 4
-effort of the past kept in a stop, Brake, effort, stale_ramp, [tolerance], 0
-silence not noticed, ControllerSession, watch, unreported, [silence], 0
-reference thrown at a stop, ReferenceGenerator, begin_glide, thrown, [tolerance], 0
+states not checked, StateValidator, _evaluate, accepts_all, [nan, limits], 4
+rate limit reset at a gap, ControlLoop, switch, from_the_law, [nan, limits], 4
+effort of the past kept in a stop, Brake, effort, stale_ramp, [tolerance, hold], 0
+silence not noticed, ControllerSession, watch, unreported, [silence, stop_actions], 0
+reference thrown at a stop, ReferenceGenerator, begin_glide, thrown, [silence, stop_actions], 0
 changes not softened, EffortLimiter, soften, nothing, [laws, tolerance], 0
 limits of three times the size, EffortLimiter, configure, larger, [laws, tolerance], 0
 braking pushes, Brake, effort, pushing, [tolerance, hold], 0
-braking forgets gravity, Brake, effort, no_effort, [tolerance], 0
-braking too strong, Brake, effort, braking_hard, [nan, limits], 0
+braking forgets gravity, Brake, effort, no_effort, [laws, tolerance], 0
+braking too strong, Brake, effort, braking_hard, [tolerance, hold], 0
 braking beyond the limits, Brake, effort, brakes_beyond_the_limits, [nan, limits], 0
-never recovers, ControllerSession, _handle, never_recovers, [silence], 0
-motion goes on after a gap, ReferenceGenerator, begin_glide, nothing, [silence, time_ahead], 0
+never recovers, ControllerSession, _handle, never_recovers, [silence, stop_actions], 0
+motion goes on after a gap, ReferenceGenerator, begin_glide, nothing, [silence, stop_actions], 0
 stop keeps what acted, ControlLoop, tick_without_state, nothing, [silence, stop_actions], 0
-stop forgets gravity, Gravity, effort, no_effort, [silence], 0
-stop too strong, ControlLoop, tick_without_state, too_strong, [tolerance, limits, silence], 0
+stop forgets gravity, Gravity, effort, no_effort, [silence, restart], 0
+stop too strong, ControlLoop, tick_without_state, too_strong, [silence, stop_actions], 0
 jump of time not noticed, ControlLoop, observe, never_jumps, [time_ahead, time_back], 0
-velocities of the other sign, ControlLoop, observe, backwards, [nan, limits], 0
+velocities of the other sign, ControlLoop, observe, backwards, [tolerance, hold], 0
 last command kicks, ControllerSession, _act, leaves_with_a_kick, [silence, restart], 0
-rests elsewhere, ReferenceGenerator, rest_at, rests_elsewhere, [parameters, laws, parameters], 0
+rests elsewhere, ReferenceGenerator, rest_at, rests_elsewhere, [laws, tolerance], 0
 transfer by another clock, Transfer, start, transfers_by_another_clock, [doubled], 24
-control begins elsewhere, EffortLimiter, reset, begins_elsewhere, [restart], 4
-trajectories not joined, ReferenceGenerator, _begin, not_joined, [hold], 0
+control begins elsewhere, EffortLimiter, reset, begins_elsewhere, [nan, limits], 4
+trajectories not joined, ReferenceGenerator, _begin, not_joined, [tolerance, hold], 0
 """,
 )
 def test_a_defect_of_the_shell_is_found(defect, owner, name, broken, kinds, seed, monkeypatch):

@@ -144,7 +144,9 @@ def test_excite_designs_with_what_it_is_told(command, monkeypatch):
 
 
 def test_the_demo_makes_the_same_controller_track_far_better(command, monkeypatch):
-    # Neither the best motion nor the rate is under test.
+    # Neither the best motion, nor its collisions, which took two thirds of the time, nor the rate
+    # is under test.
+    monkeypatch.setattr(demo, 'make_checker', lambda _: [None])
     monkeypatch.setattr(demo, 'design_excitation', partial(demo.design_excitation, iterations=2))
     monkeypatch.setattr(demo, '_PERIOD', 2e-3)
     ended = command('identify_demo')

@@ -261,7 +261,7 @@ def test_a_program_begins_in_the_turn_that_is_nearest_to_it(row, null_space, lea
     program = {'name': 'turn', 'constraints': [{'name': 'row', **row}], 'null_space': null_space}
     given = {'law': 'constraint_stabilization', 'program': yaml.safe_dump(program), 'period': 1e-3}
     runs, text = [], two_link()
-    for turns in ([0.0, 0.0], [0.0, 2.0], [0.0, -3.0], [2.0, 2.0]):
+    for turns in ([0.0, 0.0], [0.0, -3.0], [2.0, 2.0]):
         tree = load_robot(text.replace('revolute', 'continuous') if turns[0] else text)
         arm = PlantArm(tree, [0.2, 0.9] + TURN * np.array(turns), given | {'lead_in': lead_in})
         arm.activate()
