@@ -138,6 +138,15 @@ def test_a_reference_that_is_told_to_reverse_is_within_one_and_a_half_times_the_
     assert position[-1] == pytest.approx(x - v)
 
 
+def test_a_motion_that_begins_where_a_stream_has_moved_the_reference_is_so_as_well():
+    generator = generator_at_rest()
+    generator.aim(PLACE + 0.5, generator._transition)
+    follow(generator, np.array([0.05]), PLACE[None], None, None, start_ns=NANO + 300 * PERIOD)
+    q, v, _ = run(generator, 1500).swapaxes(0, 1)
+    assert np.abs(v).max() <= 1.5 * 2.0
+    np.testing.assert_allclose(q[-1], PLACE, atol=1e-3)
+
+
 @pytest.mark.parametrize('way', [0.5, -0.02, 0.0])
 def test_a_glide_is_a_motion_within_the_limits_and_ends_where_the_arm_rests(way):
     """Noise is measured, too; the reference moves when the glide begins."""

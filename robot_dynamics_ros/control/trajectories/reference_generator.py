@@ -41,6 +41,8 @@ _TRANSITION_SPEED, _BRAKING_S, _TRANSITION_BANDWIDTH = 0.5, 0.2, 25.0
 #: Glide: time to reach the velocity limit, s, and bandwidth, rad/s. It has arrived where the
 #: distance and _SETTLING_S at its velocity are within what the limit permits in _ARRIVED_S, s.
 _GLIDING_S, _BANDWIDTH, _SETTLING_S, _ARRIVED_S = 0.05, 100.0, 0.05, 1e-3
+#: The same time for a trajectory whose start adapts to the reference.
+_PLANNED_S = 1e-2
 
 
 class ReferenceGenerator:
@@ -150,12 +152,16 @@ class ReferenceGenerator:
         if not is_over:
             self._approach.aim(self._inside(q), self._glide)
             return False
-        way = np.abs(target - rows[0]) + _SETTLING_S * np.abs(rows[1])
-        if (way > _ARRIVED_S * self._fastest).any():
+        if not self._is_within(_ARRIVED_S, target - rows[0], rows[1]):
             return False
         rows[:] = target, 0.0 * target, 0.0 * target
         self._approach.start(rows, self._now_ns)
         return True
+
+    def _is_within(self, seconds: float, way: Array, rate: Array) -> bool:
+        """Return whether the velocity limits permit a way, which changes at a rate, in a time."""
+        way = np.abs(way) + _SETTLING_S * np.abs(rate)
+        return bool((way <= seconds * self._fastest).all())
 
     def _outside(self, q: Array) -> Array:
         return np.abs(self._bounded(q) - q)
@@ -371,7 +377,11 @@ class ReferenceGenerator:
         start, prepared = started[-1]
         ahead, self._now_ns = (start - self._now_ns) / _SECOND_NS, start
         extrapolate(self.reference.rows.copy(), ahead, self.reference)
-        prepared.trajectory.set_start(self.reference)
+        planned = Reference(self._tree.n)
+        prepared.trajectory.sample(0.0, planned)
+        away, rate, _ = self.reference.rows - planned.rows
+        if self._is_within(_PLANNED_S, away, rate):  # else too fast, where a stream has moved it
+            prepared.trajectory.set_start(self.reference)
         self._begin(prepared, start)
 
     def _replace(self, duration: float) -> None:
