@@ -148,24 +148,27 @@ class TaskInverse:
         return float(self.sigma[0] / self.sigma[-1]) if self.sigma[-1] > 0.0 else np.inf
 
     def solve(self, u: Array) -> Array:
-        r"""Return :math:`\Gamma^{\#}u`, the joint acceleration for a task acceleration."""
-        components = self._inversion * (self._left.T @ (self._R @ u))
-        return self._solve.upper(self._L, self._right @ components)
+        r"""Return :math:`\Gamma^{\#}u`, the joint acceleration for a task acceleration.
+
+        Here and below, vectors may be columns of a matrix.
+        """
+        components = self._inversion * (self._left.T @ (self._R @ u)).T
+        return self._solve.upper(self._L, self._right @ components.T)
 
     def project(self, v: Array) -> Array:
         r"""Return :math:`Pv`, the null-space part of a joint acceleration."""
         w = self._L.T @ v
-        row_part = self._right @ (self._projection * (self._right.T @ w))
+        row_part = self._right @ (self._projection * (self._right.T @ w).T).T
         return self._solve.upper(self._L, w - row_part)
 
     def reactions(self, effort: Array) -> Array:
         r"""Return :math:`\Gamma^{\#T}\tau`, the reactions of joint efforts."""
-        components = self._inversion * (self._right.T @ self._solve.lower(self._L, effort))
-        return self._R.T @ (self._left @ components)
+        components = self._inversion * (self._right.T @ self._solve.lower(self._L, effort)).T
+        return self._R.T @ (self._left @ components.T)
 
     def matrix(self) -> Array:
         r"""Return the matrix :math:`\Gamma^{\#}`, shape (n, m)."""
-        return np.column_stack([self.solve(e) for e in np.eye(len(self._R))])
+        return self.solve(np.eye(len(self._R)))
 
 
 class _Solvers(NamedTuple):

@@ -113,7 +113,7 @@ def test_the_scaled_inverse_is_damped_in_the_unit_of_the_jacobian(m, scaled, thr
     unit = np.linalg.norm(S) / np.linalg.norm(Gamma)
     damping = unit * 0.2 * np.sqrt(np.maximum(1.0 - (s / (unit * threshold)) ** 2, 0.0))
     expected = np.linalg.inv(L).T @ Vt.T @ np.diag(s / (s**2 + damping**2)) @ U.T @ R
-    inverse, tau = TaskInverse(Gamma, W, w, Singularity(threshold, 0.2)), rng.normal(size=4)
+    inverse, tau = TaskInverse(Gamma, W, w, Singularity(threshold, 0.2)), rng.normal(size=(4, 4))
     assert_allclose(inverse.matrix(), expected, rtol=1e-9, atol=1e-11)
     assert_allclose(inverse.reactions(tau), expected.T @ tau, rtol=1e-9, atol=1e-11)
     assert inverse.damped == (s.min() < unit * threshold)
@@ -125,7 +125,7 @@ def test_the_scaled_inverse_is_damped_in_the_unit_of_the_jacobian(m, scaled, thr
 def test_the_projector_keeps_what_no_row_moves_in_any_unit_and_metric(m, size, rng):
     """Of rank 2; lost directions have singular values by rounding, those of 1e-14 are damped."""
     A, *_, v = given(rng, m)
-    rows = rng.normal(size=(m, 2)) @ rng.normal(size=(2, 4))
+    rows, v = rng.normal(size=(m, 2)) @ rng.normal(size=(2, 4)), np.outer(v, [1.0, -0.5])
     for W in (np.eye(4), A):
         back = np.linalg.solve(W, rows.T)
         expected = v - back @ np.linalg.pinv(rows @ back, 1e-10) @ rows @ v
