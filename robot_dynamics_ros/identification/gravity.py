@@ -7,9 +7,9 @@ together with inertia, friction and rotors (``estimation.hypotheses`` takes the 
 Effort is bilinear in gravity and the first moments, :math:`\tau = Y(q, v, a; g)\,\pi + F\,f`.
 Around a pair :math:`(g_k, \pi_k)` it is linear,
 :math:`\tau \approx Y(g_k)\,\pi + G(q; \pi_k)\,(g - g_k) + F\,f`; a ridge regression towards the
-nominal inertia solves for all unknowns at once, and its solution is the next pair (Gauss-Newton).
-With fixed inertia, errors of the inertia would bias the direction of gravity; with fixed gravity,
-offsets and rotors would absorb a tilt.
+nominal inertia, and weakly towards the gravity of the model, solves for all unknowns at once, and
+its solution is the next pair (Gauss-Newton). With fixed inertia, errors of the inertia would bias
+the direction of gravity; with fixed gravity, offsets and rotors would absorb a tilt.
 
 Deviations: jackknife over segments, and posterior covariance of the ridge.
 """
@@ -69,8 +69,7 @@ class GravityEstimate:
     def tilted(self) -> bool:
         """Whether its direction differs significantly from that of the model.
 
-        Not if the size is another or unknown: of an arm with one joint that gravity loads, as a
-        SCARA, the masses take any, and Gauss-Newton wanders, also through zero.
+        Not if the size is another or unknown.
         """
         own, size = (float(np.linalg.norm(x)) for x in (self.model, self.vector))
         if not self.helps or abs(size - own) + self.size_deviation > _ALIKE * own:
@@ -83,12 +82,19 @@ class GravityEstimate:
         size = float(np.linalg.norm(self.model))
         return size * self.vector / float(np.linalg.norm(self.vector))
 
+    @property
+    def is_told(self) -> bool:
+        """Whether the efforts tell it: of a SCARA, masses and offsets take any of its sizes."""
+        return self.size_deviation <= _ALIKE * float(np.linalg.norm(self.model))
+
     def sentence(self, *, given: bool = False) -> str:
         """Return the estimate as one sentence.
 
         Args:
             given: Whether the user gave the gravity of the model.
         """
+        if not self.is_told:
+            return 'the efforts do not tell gravity: masses and offsets may take any size of it'
         size = float(np.linalg.norm(self.vector))
         angle, sure = math.degrees(self.tilt), math.degrees(self.tilt_deviation)
         text = (
@@ -102,14 +108,15 @@ class GravityEstimate:
         return f'{what}: {text}; set it with --gravity {argument}'
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the estimate for JSON."""
-        return {
+        """Return the estimate for JSON; None for each number if the efforts do not tell it."""
+        numbers = {
             'vector': self.vector,
             'deviation': self.deviation,
             'tilt_degrees': math.degrees(self.tilt),
             'tilt_deviation_degrees': math.degrees(self.tilt_deviation),
-            'sentence': self.sentence(),
         }
+        told = numbers if self.is_told else dict.fromkeys(numbers)
+        return {**told, 'sentence': self.sentence()}
 
 
 def estimate_gravity(
@@ -132,12 +139,11 @@ def estimate_gravity(
     nominal = values = Unknowns(tree, _TERMS).nominal
     model = gravity = tree.gravity.astype(float)
     for _ in range(_STEPS):
-        ridge = _around(motion, tree.with_gravity(gravity), values)
-        step, change = np.split(ridge.values, [3])
-        gravity, values = gravity + step, nominal + change
-        if np.linalg.norm(step) < _SETTLED:
+        ridge, before = _around(motion, tree, gravity, values), gravity
+        gravity, values = model + ridge.values[:3], nominal + ridge.values[3:]
+        if np.linalg.norm(gravity - before) < _SETTLED:
             break
-    covariance = _around(motion, tree.with_gravity(gravity), values).covariance()[:3, :3]
+    covariance = _around(motion, tree, gravity, values).covariance()[:3, :3]
     size = float(np.linalg.norm(gravity))
     along = gravity / size
     across = model - (model @ along) * along
@@ -147,12 +153,11 @@ def estimate_gravity(
         if length > 1e-9
         else float(np.linalg.eigvalsh(covariance)[-1])
     )
-    cosine = float(model @ along / np.linalg.norm(model))
     estimate = GravityEstimate(
         model,
         gravity,
         np.sqrt(np.diag(covariance)),
-        math.acos(min(1.0, max(-1.0, cosine))),
+        math.atan2(length, float(model @ along)),
         math.sqrt(max(spread, 0.0)) / size,
         math.sqrt(max(float(along @ covariance @ along), 0.0)),
     )
@@ -168,15 +173,17 @@ def _unexplained(motion: Instants, tree: Robot) -> float:
     return float((sums.residual.squares / np.where(size > 0.0, size, np.inf)).sum())
 
 
-def _around(motion: Instants, tree: Robot, values: Array) -> Ridge:
+def _around(motion: Instants, tree: Robot, gravity: Array, values: Array) -> Ridge:
     """Return the regression of the changes of gravity and of all unknowns from the nominal ones.
 
     It is linear around the values to start from.
 
     Args:
         motion: Motion and efforts of the recording.
-        tree: The nominal robot under the gravity to start from.
+        tree: The nominal robot.
+        gravity: Gravity to start from, shape (3,), m/s^2.
         values: Values of the unknowns to start from.
     """
     pull = gravity_regressor(tree, motion.q, values[: PER_BODY * tree.bodies])
-    return Ridge.beside(Unknowns(tree, _TERMS), motion, pull, _WEAK)
+    motion = replace(motion, effort=motion.effort + pull @ (gravity - tree.gravity))
+    return Ridge.beside(Unknowns(tree.with_gravity(gravity), _TERMS), motion, pull, _WEAK)
