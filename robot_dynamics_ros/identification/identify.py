@@ -358,8 +358,8 @@ def _trusted(
     """
     rotors, near = (True, None) if single is None else (single.rotors, single.near)
     first, close = (
-        physical_parameters(fitted, plan.unknowns, times * prior_weight, rotors, near)
-        for times in (1.0, _DESCRIBED if single is None else _ALONE)
+        physical_parameters(fitted, plan.unknowns, times * prior_weight, rotors, start)
+        for times, start in ((1.0, None), (_DESCRIBED if single is None else _ALONE, near))
     )
     if single is None and close.misfit > first.misfit + SURE**2:
         return first

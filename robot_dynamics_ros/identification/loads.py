@@ -37,7 +37,6 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 _REACH = 0.15  # m, prior distance of the centre of mass of a load from its frame
 _VAGUE = 0.5  # of it or of the estimate: deviation of a coordinate that is not determined
-_HEAVIEST = 1.0  # initial prior mass of a load, relative to the mass of the arm
 #: Relative deviation of described masses, and of gains that are not known better.
 STILL_TRUSTED = 0.1
 _CARRIES = 0.02  # of the largest gravity variation: minimum of a joint to scale its gain
@@ -156,7 +155,7 @@ class _Difference:
         self._spread = np.append(np.full(3 * tree.n, np.inf), rotors)
         self.steps = columns @ (np.zeros((0, len(unknowns))) if steps is None else steps).T
 
-    def load(self, gains: DriveGains, near: Array) -> Ridge:
+    def load(self, gains: DriveGains, near: Array, size: float) -> Ridge:
         """Return the ridge regression of the load; gains and arm are known up to deviations.
 
         A load has ten parameters as of ``load_parameters``: those that the data do not determine
@@ -164,9 +163,10 @@ class _Difference:
 
         Args:
             gains: Drive gains.
-            near: An approximate load, shape (10,); half the prior deviation of its mass.
+            near: An approximate load, shape (10,).
+            size: Half the prior deviation of its mass, kg.
         """
-        mass = 2.0 * max(abs(float(near[0])), 1e-3)
+        mass = 2.0 * size
         lever = mass * _REACH
         spread = [mass, *3 * [lever], *6 * [lever**2 / mass]]
         pull = self.pull / gains.factor[:, np.newaxis]
@@ -239,11 +239,13 @@ def estimate_load(
         steps = np.zeros((len(base), len(unknowns)))
         steps[:, base.leading] = _steps(arm.estimate.covariance) if known else 0.0
     problem = _Difference(arm, loaded, frame, steps, rotors)
-    values = 0.5 * _HEAVIEST * float(problem.tree.mass.sum()) * np.eye(PER_BODY)[0]
-    for _ in range(3):  # the prior deviations depend on the mass
-        ridge = problem.load(gains, values)
-        values = ridge.values[:PER_BODY]
-    load = _in_frame(problem, values, ridge.covariance()[:PER_BODY, :PER_BODY], gains)
+    size = 0.5 * float(problem.tree.mass.sum())  # of the heaviest: as heavy as the arm
+    values = size * np.eye(PER_BODY)[0]
+    for _ in range(3):  # the prior deviations depend on the mass, as far as it is known
+        ridge = problem.load(gains, values, size)
+        values, covariance = ridge.values[:PER_BODY], ridge.covariance()[:PER_BODY, :PER_BODY]
+        size = max(abs(float(values[0])), math.sqrt(covariance[0, 0]))
+    load = _in_frame(problem, values, covariance, gains)
     more = 0.0 if known else math.inf
     names = 'mass_deviation', 'com_deviation', 'inertia_deviation'
     return replace(load, **{name: getattr(load, name) + more for name in names})
@@ -317,7 +319,7 @@ def gains_by_load(
     load = mass * np.eye(PER_BODY)[0]
     gains, still = DriveGains.of_profile(problem.tree), np.zeros((0, PER_BODY))
     for _ in range(_ROUNDS):
-        start = problem.load(gains, load).values[:PER_BODY]
+        start = problem.load(gains, load, mass).values[:PER_BODY]
         if not start[0] > 0.0:
             raise RecordingError(
                 'the loaded run',
@@ -340,7 +342,7 @@ def gains_by_load(
     # Only the mass of the load is known. The gain of a joint whose effort depends mainly on the
     # lever arm of the load is not separable from it.
     factor, spread = gains.factor, np.where(known, gains.factor**2 * deviation, 0.0)
-    ridge = problem.load(replace(gains, deviation=spread), load)
+    ridge = problem.load(replace(gains, deviation=spread), load, mass)
     best = ridge.values[:PER_BODY]
     moves = _steps(ridge.covariance()[:PER_BODY, :PER_BODY])
     moves = (moves - np.outer(moves[:, 0] / best[0], best)) * mass / best[0]

@@ -135,9 +135,9 @@ def physical_parameters(
     A, y = W @ estimate.base.B @ T, effort - W @ estimate.base.B @ known
     signed = np.isin(free, unknowns.places(*SIGNED))
     distance = Divergence(len(roots), ~signed, prior_weight, _BARRIER)
-    start = distance.start(unknowns.nominal[free] / size)
-    x, steps = _follow(A, y, distance, start)
-    deviations = np.linalg.norm(T @ np.linalg.pinv(np.vstack([A, distance.root(x)])), axis=1)
+    x, steps = _follow(A, y, distance, distance.start(unknowns.nominal[free] / size))
+    prior = distance.root(distance.start(np.ones(len(free))))  # its barriers are no information
+    deviations = np.linalg.norm(T @ np.linalg.pinv(np.vstack([A, prior])), axis=1)
     if not np.isfinite(estimate.deviations).all():
         deviations[deviations > 0.0] = np.inf
     misfit = float(np.sum(np.square(A @ x - y)))
