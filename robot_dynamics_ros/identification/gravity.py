@@ -22,8 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.estimation.accumulate import ResidualSums
-from robot_dynamics_ros.estimation.effort_model import EffortModel, Instants
+from robot_dynamics_ros.estimation.effort_model import Instants
 from robot_dynamics_ros.estimation.regressor import PER_BODY, gravity_regressor
 from robot_dynamics_ros.identification.evidence import Ridge
 from robot_dynamics_ros.identification.least_squares import SURE
@@ -39,6 +38,7 @@ _WEAK = 30.0  # prior deviation of gravity, m/s^2
 _STEPS = 30
 _SETTLED = 1e-5  # m/s^2
 _NOTICED = math.radians(1.0)
+_HELPS = 0.7  # of what the model's gravity leaves: a wrong zero left more, a tilt mostly less
 _ALIKE = 0.5  # of the model's gravity: largest change and deviation of the size
 
 
@@ -53,8 +53,8 @@ class GravityEstimate:
         tilt: Angle between both, rad.
         tilt_deviation: Standard deviation of the tilt, rad.
         size_deviation: Standard deviation of the magnitude, m/s^2.
-        helps: Whether the nominal model explains more with it; a wrong zero of a joint turns the
-            gravity of the links behind it, of which a joint before it feels nothing.
+        helps: Whether it explains clearly more, with masses of its own; a wrong zero of a joint
+            turns the gravity of the links behind it, of which a joint before it feels nothing.
     """
 
     model: Array
@@ -162,15 +162,18 @@ def estimate_gravity(
         math.sqrt(max(float(along @ covariance @ along), 0.0)),
     )
     left = [_unexplained(motion, tree.with_gravity(x)) for x in (model, estimate.direction)]
-    return replace(estimate, helps=left[1] < left[0])
+    return replace(estimate, helps=left[1] < _HELPS * left[0])
 
 
 def _unexplained(motion: Instants, tree: Robot) -> float:
-    """Return the sum of the squared shares of the efforts that a robot does not explain."""
-    found = EffortModel(tree).evaluate(motion)
-    sums = ResidualSums.of(motion.time, motion.effort, found.unexplained, found.determined)
-    size = sums.effort.squares
-    return float((sums.residual.squares / np.where(size > 0.0, size, np.inf)).sum())
+    """Return the sum of the squared shares of the efforts that no masses and drives explain."""
+    unknowns, none = Unknowns(tree, _TERMS), np.zeros((*motion.effort.shape, 0))
+    values = unknowns.nominal + Ridge.beside(unknowns, motion, none, _WEAK).values
+    rest = motion.effort - unknowns.known(motion) - unknowns.columns(motion) @ values
+    left, size = (
+        np.square(np.where(motion.usable, x, 0.0)).sum(axis=0) for x in (rest, motion.effort)
+    )
+    return float((left / np.where(size > 0.0, size, np.inf)).sum())
 
 
 def _around(motion: Instants, tree: Robot, gravity: Array, values: Array) -> Ridge:
