@@ -19,7 +19,7 @@ from robot_dynamics_ros.model import frame_pose
 from robot_dynamics_ros.model.kinematics import FramePose
 from robot_dynamics_ros.spatial.rotation import rotation_from_xyzw, rotation_vector
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.spatial.validation import array, as_finite_array
+from robot_dynamics_ros.spatial.validation import array
 from robot_dynamics_ros.yaml_reader import each_once
 
 #: Distance, m, and angle, rad, up to which a target counts as reached; distance, m, beyond which
@@ -70,10 +70,11 @@ class StreamedTargets:
 
         Raises:
             UnknownNameError: There is no such joint.
+            ShapeError, ParameterError, NonFiniteError: The positions are no list of numbers.
             ConfigurationError: A position is enormous, their number is wrong, or a joint is named
                 twice.
         """
-        tree, values = self._tree, _plausible('target_joint', position)
+        tree, values = self._tree, _plausible('target_joint', position, 'joints')
         named = tuple(names) or tree.joint_names
         if values.shape != (len(named),):
             raise ConfigurationError(
@@ -109,6 +110,7 @@ class StreamedTargets:
             Shape (n,), rad or m.
 
         Raises:
+            ShapeError, ParameterError, NonFiniteError: They are no such numbers.
             ConfigurationError: The pose is invalid or far out of reach, or the frame's place is
                 not that of the model.
             UnknownNameError: There is no such frame; lists those that exist.
@@ -119,7 +121,7 @@ class StreamedTargets:
             self._settings.target_frame,
         )
         tree.moving_frame(frame, 'target_frame')
-        p, quat = (_plausible('target_pose', given) for given in (position, quaternion))
+        p, quat = _plausible('target_pose', position, 3), _plausible('target_pose', quaternion, 4)
         goal = base.of(rotation_from_xyzw(quat) if quat.any() else np.eye(3), p)
         R = goal.R_WF if quat.any() else None
         q = nearest_configuration(tree, goal.p_WF, R, frame, self._loop.generator.target)
@@ -190,8 +192,8 @@ class StreamedTargets:
         return pose
 
 
-def _plausible(subject: str, numbers: Sequence[float]) -> Array:
-    values = as_finite_array(subject, numbers)
+def _plausible(subject: str, numbers: Sequence[float], size: int | str) -> Array:
+    values = array(subject, numbers, (size,))
     if (np.abs(values) > MAX_POSITION).any():
         raise ConfigurationError(subject, f'is {values.tolist()}', 'give it in rad or m')
     return values

@@ -167,3 +167,18 @@ def test_a_glide_is_a_motion_within_the_limits_and_ends_where_the_arm_rests(way)
     assert 1000 < k < 1049
     for rows in (generator.reference.rows, *run(generator, 3)):
         np.testing.assert_array_equal(rows, [place + noise[1000], *np.zeros((2, 4))])
+
+
+def test_a_glide_has_arrived_once_the_reference_is_near_and_slow():
+    """What the limit of 2 rad/s permits in 1 ms is left, and that speed would take in 50 ms."""
+    generator = moving_generator()
+    place = generator.reference.position + 0.5
+    generator.begin_glide()
+    assert not generator.glide(place, is_over=False)
+    for _ in range(1000):
+        ((q, v, _),) = run(generator, 1)
+        if generator.glide(place, is_over=True):
+            break
+    assert np.abs(q - place).max() < 0.002
+    assert 0.0 < np.abs(v).max() < 0.04
+    assert not run(generator, 1)[0, 1].any()

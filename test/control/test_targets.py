@@ -153,6 +153,8 @@ def test_a_target_that_is_nearly_reached_is_reported_once_and_the_nearest_one_is
 {joints: [[joint1, joint2, joint1], [0.0, 0.0, 0.3]]} | joint1 ... is named twice
 {pose: [moon, [0, 0, 0], [0, 0, 0, 0]]}           | moon ... known: base_link, link1
 {pose: ['', [0, 0, 0], [0, 0, 0, 0]]}             | has an empty frame_id
+{pose: [world, [0.4, 0.2], [0, 0, 0, 0]]}         | target_pose has shape (2,); expected (3,)
+{pose: [world, [0.4, 0.2, 0], [0, 0, 0]]}         | target_pose has shape (3,); expected (4,)
 {pose: [world, [5, 5, 5], [0, 0, 0, 0]]}          | out of reach
 {exert: [world, [0, 0, 0, 0, 0, 0]]}             | does not yield
 {joints: [[], [0.3, 0.8, 0.1, 0.0]], law: gravity_compensation} | follows no reference
