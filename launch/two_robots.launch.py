@@ -45,7 +45,7 @@ def _arm(args, side):
         'prefix': f'{side}_',
         'view': 'false',  # inherited otherwise; one page shows both
         'record': 'true' if args.record else 'false',
-        'bag': f'{args.bag}_{side}',
+        'bag': f'{args.bag}_{side}' if args.record else '',
         'params_file': args.params_file,
         'log_level': args.log_level,
     }

@@ -27,6 +27,7 @@ from robot_dynamics_ros.errors import (
     MissingDependencyError,
     RobotDynamicsError,
     brief,
+    nearest,
 )
 from robot_dynamics_ros.ros.executables import use_one_thread
 
@@ -128,18 +129,23 @@ def _hyphenated(word: str) -> str:
     return (name.replace('_', '-') if name.startswith('--') else name) + given + value
 
 
-_NEGATIVE = re.compile(r'-((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf(inity)?)$', re.IGNORECASE)
+_NEGATIVE = re.compile(r'-(\.?\d|inf)', re.IGNORECASE)
 
 
 class _Parser(argparse.ArgumentParser):
     """Argument parser that reports usage errors in one line of bounded length.
 
     Numbers such as -1e-3 and -inf are parsed as values; argparse takes them for options.
+    An unknown option is answered with the one that is most like it.
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         self._negative_number_matcher = _NEGATIVE
+        parsed, extra = super().parse_known_args(args, namespace)
+        if extra:
+            hint = nearest(extra[0].partition('=')[0], self._option_string_actions)
+            self.error(f'unrecognized arguments: {" ".join(extra)}{hint and "; "}{hint}')
+        return parsed, extra
 
     def error(self, message: str) -> NoReturn:
         super().error(brief(message))

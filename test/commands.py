@@ -22,7 +22,7 @@ RESULTS = dict.fromkeys(('analyze', 'compare', 'replay', 'identify'), ('--output
     'weigh_tool': ('--output', 'tool.yaml'),
     **dict.fromkeys(('commission', 'compare_formulations'), ('--json', 'found.json')),
     'excite': ('--output', ''),
-    **dict.fromkeys(('new_robot', 'identify_demo'), ('--out', '')),
+    **dict.fromkeys(('new_robot', 'identify_demo'), ('--output', '')),
 }
 
 

@@ -56,6 +56,10 @@ def check(args: argparse.Namespace) -> Outcome:
             findings.append(Finding('error', str(error), 'robot', 'correct it'))
     else:
         verdict = f'loads with {len(tree.joint_names)} joints: {", ".join(tree.joint_names)}'
+        told = tuple(finding.remedy for finding in findings if finding.remedy)
+        for remark in tree.remarks:  # such as on the positions of locked joints
+            if not remark.endswith(told):
+                say(f'remark: {remark}', 'yellow')
         forces = largest_gravity_forces(tree)
         needed = dict(zip(_drives(tree)[1], forces.tolist(), strict=True))
         findings += doubtful_limits(tree, forces, ' within its joint limits', math.inf)

@@ -118,7 +118,7 @@ def run_demo(args: argparse.Namespace) -> int:
     say(f'recordings, metrics and reports: {folders}\n')
     outside = 0
     if not (args.robot or args.law or args.no_scenes):
-        outside = run_scenes(SCENES, args.out / 'scenes')
+        outside = run_scenes(SCENES, args.output / 'scenes')
     bags = [_folder(args, arms[-1], law) / 'bag' for law in laws]
     kind = 'compare' if len(bags) == 2 else 'analyze'
     command = command_line(kind, *bags, '--from', f'{START_S:g}')  # as in the tables
@@ -128,7 +128,7 @@ def run_demo(args: argparse.Namespace) -> int:
 
 def _folder(args: argparse.Namespace, arm: Arm, law: str) -> Path:
     """Return the folder of the results of an arm under a law."""
-    folder: Path = args.out / folder_name(arm.name) / law
+    folder: Path = args.output / folder_name(arm.name) / law
     return folder
 
 
@@ -253,7 +253,7 @@ def tool() -> Payload:
 
 def run_identify_demo(args: argparse.Namespace) -> int:
     """Run all stages; return 1 if the corrected model tracks too little better."""
-    out: Path = args.out / args.robot
+    out: Path = args.output / args.robot
     make_empty(out, 'before')
     nominal = load_robot(shipped_robot(args.robot))
     real = with_payload(with_mismatch(nominal, **WEAR), tool())
@@ -330,20 +330,20 @@ COMMANDS = {
                 None, f'only this arm: {ROBOT_HELP} (default: both shipped arms)', nargs='?'
             ),
             **MAPPING,
-            '--robot': option(None, 'same as the first argument', dest='one'),
+            '--robot': option(None, 'same as the first argument', dest='one', without='robot'),
             **JOINTS,
             **SETUP,
             '--law': option(None, 'only this law', choices=LAWS),
             '--no-scenes': option(False, 'skip the constraint-stabilization scenes'),
             '--view': option(False, 'show every run in a browser: http://127.0.0.1:8080'),
-            '--out': option(Path('out'), 'folder of the results'),
+            '--output': option(Path('out'), 'folder of the results'),
         },
     ),
     'identify_demo': Command(
         run_identify_demo,
         {
             '--robot': option('scara', 'simulated arm', choices=sorted(ROBOTS)),
-            '--out': option(Path('out/identify_demo'), 'folder of the results'),
+            '--output': option(Path('out/identify_demo'), 'folder of the results'),
         },
     ),
 }

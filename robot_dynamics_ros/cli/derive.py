@@ -142,7 +142,8 @@ COMMANDS = {
             ),
             '--show': option(
                 tuple(QUANTITIES),
-                f'what to print: {_MEANINGS} (default: all)',
+                f'what to print: {_MEANINGS} (default: all; those of seven joints in space take '
+                'more than ten minutes, and tell their progress)',
                 nargs='+',
                 choices=QUANTITIES,
                 without='--format c',

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from robot_dynamics_ros import yaml_reader as read
 from robot_dynamics_ros.cli.arguments import (
     EFFORT_LIMIT,
     OBSTACLES,
@@ -20,7 +21,7 @@ from robot_dynamics_ros.cli.arguments import (
 )
 from robot_dynamics_ros.cli.new_robot import obstacles_of
 from robot_dynamics_ros.cli.sign_of_life import tell
-from robot_dynamics_ros.cli.tables import say
+from robot_dynamics_ros.cli.tables import print_lines, say
 from robot_dynamics_ros.control.trajectories.points import trajectory_text
 from robot_dynamics_ros.control.trajectories.trajectory import check_limits
 from robot_dynamics_ros.geometry.collisions import make_checker
@@ -43,8 +44,7 @@ def excite(args: argparse.Namespace) -> int:
     require_free(args.output, FILES, force=args.force)
     tree = arm_of(args)
     checker, remarks = make_checker(tree, obstacles_of(args))
-    for remark in (*tree.remarks, *remarks):
-        say(f'remark: {remark}', 'yellow')
+    print_lines('yellow', 'remark:', (*tree.remarks, *remarks))
     excitation = design_excitation(
         tree,
         period=args.period,
@@ -109,7 +109,7 @@ COMMANDS = {
             **output(),
             **EFFORT_LIMIT,
             '--period': option(10.0, 'period of the motion, s'),
-            '--periods': option(2, 'number of periods'),
+            '--periods': option(2, 'number of periods', check=read.positive),
             '--harmonics': option(5, 'harmonics of the Fourier series'),
             '--seed': option(0, 'random seed of the design'),
             '--terms': option(

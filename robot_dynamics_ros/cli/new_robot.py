@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     added, filled = _estimate(args)
     tree = arm_of(args)
     frame = tool_frame(tree, args.frame or args.tip)
-    folder: Path = args.out or Path(folder_name(tree.name))
+    folder: Path = args.output or Path(folder_name(tree.name))
     require_free(folder, FILES, force=args.force)
     measured = measured_joints(vars(args))
     motion = write_robot_folder(tree, folder, frame, obstacles_of(args), measured)
@@ -495,7 +495,7 @@ COMMANDS = {
                 check=read.not_negative,
                 without='--estimate-inertia',
             ),
-            '--out': option(Path, 'folder to write (default: name of the robot)'),
+            '--output': option(Path, 'folder to write (default: name of the robot)'),
             **FORCE,
         },
     )

@@ -38,6 +38,7 @@ _OFF = 0.005  # initial value of every row of f of an own arm, m or rad
 _OWN_SECONDS, _MOST_SECONDS = 6.0, 60.0  # duration, as long as its signals
 _REST = 1.0  # s, after the last of them
 _FORCE, _OVERSHOOT, _ALONG = 0.5, 0.3, 5e-4  # N RMS; share of the desired force; m RMS
+_SETTLED = 2.2  # s of a program with contacts, after which they are evaluated
 _EXTRA = [
     'controller/constraint sensor_msgs/msg/JointState',
     'controller/constraint_condition std_msgs/msg/Float64MultiArray',
@@ -57,9 +58,7 @@ class Scene:
         relative: Maximum deviation of f from its designed decay, as a share of the initial error;
             None where the design does not apply (damped inverse).
         parameters: Additional parameters of controller and simulator.
-        plant: Additional parameters of the simulator.
-        sensor: Link of the force sensor; empty: there is none.
-        settled: For programs with contacts: time after which forces are evaluated, s.
+        plant: Additional parameters of the simulator; they make the tool a force sensor.
         remarks: Remarks on the planning of the program.
     """
 
@@ -71,8 +70,6 @@ class Scene:
     relative: float | None = 0.02
     parameters: Mapping[str, Any] = field(default_factory=dict)
     plant: Mapping[str, Any] = field(default_factory=dict)
-    sensor: str = ''
-    settled: float = 0.0
     remarks: tuple[str, ...] = ()
 
 
@@ -127,8 +124,6 @@ SCENES = {
         duration=4.0,
         relative=None,
         plant=on_board('scara_press'),
-        sensor='tool',
-        settled=2.2,
     ),
     'four_dof_board': Scene(
         'four_dof',
@@ -138,8 +133,6 @@ SCENES = {
         duration=4.0,
         relative=None,
         plant=on_board('four_dof_board'),
-        sensor='tool',
-        settled=2.2,
     ),
 }
 
@@ -157,10 +150,10 @@ def run(args: argparse.Namespace) -> int:
         show_arm(arm.tree, arm.frame, arm.remarks)
         own = replace(own_scene(arm.parameters, args.program), remarks=arm.remarks)
         name = Path(args.program).stem if args.program else 'plane'
-        return run_scenes({name: own}, args.out)
+        return run_scenes({name: own}, args.output)
     refuse_given(args, JOINTS | SETUP | OWN, 'the shipped scenes')
     chosen = {name: SCENES[known_name('scene', name, SCENES)] for name in args.scene or SCENES}
-    return run_scenes(chosen, args.out)
+    return run_scenes(chosen, args.output)
 
 
 def _is_robot(word: str) -> bool:
@@ -260,7 +253,8 @@ def lockstep_run(scene: Scene) -> LockstepRun:
         'program': scene.program,
         'activation_ramp_s': 0.0,
         'lead_in': 0.0,  # a scene measures the decay of the initial error
-        'sensor_frame': scene.sensor,  # known from the start: no wrench is lost at the contact
+        # Known from the start: no wrench is lost at the contact.
+        'sensor_frame': 'tool' if scene.plant else '',
         **scene.parameters,
     }
     plant = {
@@ -279,7 +273,7 @@ def _evaluate(scene: Scene, bag: Path, out: Path) -> tuple[dict[str, Any], Repor
     choice = RobotChoice(effort_limit=1.0 if scene.robot in MECHANISMS else None)
     with choice.read(bag) as reader:
         program = load_program(scene.program, choice.load(reader), check=False)
-    forces = contact_forces(bag, program, scene.settled)
+    forces = contact_forces(bag, program, _SETTLED)
     lead = f'{scene.title[0].upper()}{scene.title[1:]}; recorded over ROS 2 in lockstep, 1 kHz'
     remarks = (lead, *map(str, forces), *scene.remarks)
     settings = AnalysisSettings(choice, effort='commanded', remarks=remarks, tables=False)
@@ -330,7 +324,7 @@ COMMANDS = {
             **JOINTS,
             **SETUP,
             **OWN,
-            '--out': option(Path('out/scenes'), 'folder of the results'),
+            '--output': option(Path('out/scenes'), 'folder of the results'),
         },
     )
 }

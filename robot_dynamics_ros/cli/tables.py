@@ -49,14 +49,12 @@ def show_arm(tree: Robot, frame: str, planned: Iterable[str]) -> None:
         frame: Its tool frame.
         planned: Remarks on its planned motion, which are printed last.
     """
-    for remark in tree.remarks:
-        say(f'remark: {remark}', 'yellow')
+    print_lines('yellow', 'remark:', tree.remarks)
     ends = arm_ends(tree)
     chains = f'; --tip takes one chain: {", ".join(ends)}' if len(ends) > 1 else ''
     say(f'joints: {", ".join(tree.joint_names)} (--joints takes others{chains})')
     say(f'tool frame: {frame} (--frame takes another)')
-    for remark in planned:
-        say(f'remark: {remark}', 'bold yellow')
+    print_lines('bold yellow', 'remark:', planned)
 
 
 def print_findings(findings: Iterable[Finding], shown: Callable[[str], str] = str) -> None:

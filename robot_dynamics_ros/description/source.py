@@ -29,6 +29,10 @@ _EXPRESSION = re.compile(r'\$[({]')
 _LINK = re.compile(r'<link[\s/>]')
 _PYTHON = re.compile(r"<class '[^']*'>:? ?|\[Errno \d+\] ")
 _PATH = 'give a path or the URDF text itself'
+_WORDS = (
+    'NAME:=VALUE is no part of a path: give it behind, as a word of its own, or to a launch as '
+    'mappings'
+)
 _ARGUMENTS = (
     'correct the file, or give its arguments behind it, NAME:=VALUE; if the command takes none, '
     'give them to new_robot, and the robot.urdf of that'
@@ -142,7 +146,7 @@ def _read_text(path: str) -> str:
         if Path(path).is_dir():
             raise DescriptionError(culprit, 'is a folder', 'name the URDF or xacro file in it')
         if not Path(path).is_file():
-            raise DescriptionError(culprit, 'no such file', _PATH)
+            raise DescriptionError(culprit, 'no such file', _WORDS if ':=' in path else _PATH)
         return Path(path).read_text(encoding='utf-8-sig')
     except UnicodeDecodeError as error:
         problem = f'is not UTF-8 text ({error.reason})'

@@ -163,7 +163,7 @@ def _is_neutral(element: Element) -> bool:
     """Return whether an element says what is the case anyway: no displacement, gravity acts."""
     text = (element.get('value') or element.text or '').strip().lower()
     if element.tag == 'gravity':
-        return text in ('true', '1')
+        return text in ('', 'true', '1')
     values = (
         text.split() if element.tag in _MECHANICAL else ' '.join(element.attrib.values()).split()
     )

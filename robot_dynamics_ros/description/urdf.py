@@ -233,9 +233,9 @@ def parse_xml(xml: str) -> Element:
     except (expat.ExpatError, ValueError) as error:
         if isinstance(error, DescriptionError):
             raise
-        raise DescriptionError(
-            WHOLE, f'malformed XML ({error})', 'one <robot> element is expected'
-        ) from error
+        other = '' if is_text(xml) else f', not {shown(xml)}'  # a text of another kind
+        remedy = f'one <robot> element is expected{other}'
+        raise DescriptionError(WHOLE, f'malformed XML ({error})', remedy) from error
     return builder.close()
 
 

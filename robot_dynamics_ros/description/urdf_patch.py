@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 from xml.parsers import expat
 
 from robot_dynamics_ros.description.urdf import TENSOR, Inertial, Joint, Lock, Pose, parse_xml
-from robot_dynamics_ros.errors import DescriptionError, known_name
+from robot_dynamics_ros.errors import known_name
 
 
 class JointDynamics(NamedTuple):
@@ -40,6 +40,7 @@ def patch_urdf(
         UnknownNameError: A link or joint does not exist; lists the existing ones.
         DescriptionError: The text is malformed.
     """
+    parse_xml(xml)  # which tells of malformed text
     data = xml.encode('utf-8')
     places, edits = _places(data), []
     for kind, replacements in (
@@ -172,12 +173,7 @@ def _places(data: bytes) -> dict[str, dict[str, tuple[int, int, str]]]:
             children.clear()
 
     parser.StartElementHandler, parser.EndElementHandler = start, end
-    try:
-        parser.Parse(data, True)
-    except expat.ExpatError as error:
-        raise DescriptionError(
-            'robot description', f'malformed XML ({error})', 'one <robot> element is expected'
-        ) from error
+    parser.Parse(data, True)
     return places
 
 

@@ -72,7 +72,8 @@ class Obstacles:
         """
         rows = np.asarray(numbers if len(numbers) > 1 else (), dtype=float)
         if rows.size % 6 or not np.isfinite(rows).all() or (rows.reshape(-1, 6)[:, 3:] <= 0).any():
-            raise ParameterError('boxes', list(numbers), 'give centre and size, six numbers each')
+            reason = 'give centre and size, six numbers each, no size 0 or less'
+            raise ParameterError('boxes', list(numbers), reason)
         return cls(rows.reshape(-1, 6).tolist(), ground_below)
 
 

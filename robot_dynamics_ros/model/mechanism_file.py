@@ -135,7 +135,7 @@ def read_mechanism_file(path_or_text: str | os.PathLike[str]) -> MechanismFile:
 
 
 def _mechanism(section: Section, text: str) -> MechanismFile:
-    coordinates = section.optional('coordinates', _names) or ()
+    coordinates = section.take('coordinates', _names)
     empty = Section('assembly', {})
     assembly = section.optional('assembly', lambda _, data: Section('assembly', data)) or empty
     mechanism = MechanismFile(
@@ -150,9 +150,7 @@ def _mechanism(section: Section, text: str) -> MechanismFile:
         text,
     )
     assembly.close()
-    section.close()  # report a misspelt key before a missing one
-    if 'coordinates' not in section:
-        raise ConfigurationError(section.place, "'coordinates' is missing", 'give it')
+    section.close()
     return mechanism
 
 

@@ -317,14 +317,14 @@ def follows_motion(args: SimpleNamespace) -> bool:
     return known_laws()[args.law].follows_reference and not has_program
 
 
-def recorder(args: SimpleNamespace, **parameters: Any) -> list[Node]:
-    """Return the recorder node if ``record`` is set; it writes to ``bag``.
+def recorder(args: SimpleNamespace, **parameters: Any) -> list[Node | LogInfo]:
+    """Return the recorder node if ``record`` is set; it writes to ``bag``, of which alone is told.
 
     Raises:
         ConfigurationError: The bag already exists.
     """
     if not args.record:
-        return []
+        return [LogInfo(msg='bag has no effect without record:=true')] if args.bag else []
     if args.bag and Path(args.bag).exists():
         raise ConfigurationError(
             f'bag {args.bag!r}', 'exists already', 'choose another name or remove it'

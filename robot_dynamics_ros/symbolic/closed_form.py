@@ -94,8 +94,8 @@ def derive(
         ParameterError: The formulation computes on numbers only.
         MechanismError: The mechanism has no closed form.
 
-    Cost: less than a second for a planar arm, 3 s for a spatial arm of four joints and 7 s for one
-        of six with full inertia tensors.
+    Cost: less than a second for a planar arm, 3 s for a spatial arm of four joints, 7 s for one
+        of six with full inertia tensors, and more than ten minutes for one of seven.
     """
     report = progress or (lambda step, done: None)
     named = name_constants(robot.tree)

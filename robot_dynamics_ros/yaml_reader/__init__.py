@@ -64,9 +64,8 @@ class Section:
 
     def __init__(self, place: str, data: Any) -> None:
         if not isinstance(data, Mapping) or not all(isinstance(key, str) for key in data):
-            raise ConfigurationError(
-                place, f'is {shown(data)}', 'give a mapping of keys to values'
-            )
+            problem = 'is empty' if data is None else f'is {shown(data)}'
+            raise ConfigurationError(place, problem, 'give a mapping of keys to values')
         self.place, self._data = place, dict(data)
         self._lines: Mapping[str, int] = getattr(data, 'lines', {})
         self._known: list[str] = []
@@ -92,7 +91,8 @@ class Section:
         place = self._at(key)
         if key not in self:
             if default is None:
-                raise ConfigurationError(self.place, f'{key!r} is missing', 'give it')
+                given = ', '.join(self._data) or 'nothing'
+                raise ConfigurationError(self.place, f'{key!r} is missing', f'given: {given}')
             return default
         with located_errors(place):
             return read(place, self._data[key])

@@ -66,12 +66,18 @@ def test_a_negative_number_is_no_option(number, capsys):
     assert said in capsys.readouterr().err
 
 
-@pytest.mark.parametrize('words', [['check_model', ''], ['analyze', 'x', '--output', '']])
-def test_an_empty_word_is_no_present_folder(words, capsys):
+@tables.written("""
+[check_model, '']                     | argument robot: is empty
+[analyze, x, --output, '']            | argument --output: is empty
+[check_model, x, --gravity, '-9,81', '0', '0'] | --gravity: invalid float value: '-9,81'
+[check_model, x, --efort-limit=3]     | --efort-limit=3; did you mean '--effort-limit'?
+[check_model, x, --no-such]           | check_model: error: unrecognized arguments: --no-such
+""")
+def test_a_word_that_cannot_be_meant_is_named(given, said, capsys):
     with pytest.raises(SystemExit) as ended:
-        program.main(words)
+        program.main(given)
     assert ended.value.code == 2
-    assert re.search(r'argument (robot|--output): is empty$', capsys.readouterr().err.strip())
+    assert re.search(f'{said}\n$', capsys.readouterr().err)
 
 
 @tables.written("""
@@ -79,6 +85,8 @@ derive scara --format c --show M               | --show: has no effect with --fo
 derive scara --set period=1                    | --set: ... alone; add --program or --ramp
 derive scara --ramp 1                          | --ramp: has no effect alone; add --format c
 excite scara --output x --frame tool           | --frame: ... alone; add --lower or
+excite scara --output x --periods 0            | --periods: is 0; must be positive
+demo scara --robot four_dof                    | --robot: has no effect with robot
 commission scara --driver-profile ur --bag x --seconds 3 | --seconds: has no effect with --bag
 identify x --output x --gains x x --load 1     | BAG: has no effect with --gains
 identify --output x --gains x x --load 1       | --gains: lacks --load or --driver-profile

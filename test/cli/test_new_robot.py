@@ -51,7 +51,7 @@ FRAME = 'panda_hand_tcp'
 def written(shared):
     """Return a folder that ``new_robot`` wrote for an arm with a gripper."""
     folder = shared.folder / "my arm's $HOME"
-    shared('new_robot', WORLD['panda'], '--tip', FRAME, '--out', folder)
+    shared('new_robot', WORLD['panda'], '--tip', FRAME, '--output', folder)
     return folder
 
 
@@ -193,7 +193,7 @@ def test_every_option_reaches_every_node_and_every_command_of_the_readme(tmp_pat
     """An option that plans and is then forgotten commands the model of another arm."""
     options = new_robot.COMMANDS['new_robot'].options
     in_the_description = {'--estimate-inertia', '--estimate-mass'}  # as links with masses
-    known = {'robot', '--out', '--force', *in_the_description, *CHOSEN}
+    known = {'robot', '--output', '--force', *in_the_description, *CHOSEN}
     assert {key.split()[0] for key in options} == known
     file = tmp_path / 'arm.urdf.xacro'
     file.write_text(ON_A_WALL)

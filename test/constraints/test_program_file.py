@@ -92,7 +92,7 @@ def test_text_file_and_mapping_are_the_same(tree, tmp_path):
 
 @tables.written("""
 constrants: []      | program 'good': unknown key 'constrants'; known: ... constraints
-constraints: null                   | 'constraints' is missing
+constraints: null                   | 'constraints' is missing; given: name
 constraints.0.kind: torus           | unknown constraint kind 'torus'; known: ... sphere
 constraints.0.frame: hand           | constraint 'wrist': unknown frame 'hand'; known:
 constraints.0.axis: z               | constraint 'wrist': unknown key 'axis'; known: ... axes
@@ -124,7 +124,7 @@ constraints.0.reference: {turn: {axis: z, angle: 1}} | axis: is 'z'; give three 
 constraints.0.reference: {z: -Y}    | is '-Y'; give three numbers
 constraints: [{kind: joint_program, position: [0, -9, 0, 0]}] | joint 'joint2': is at -9 ... ; angles are in rad: -9 degrees are -0.1571
 constraints.1: {kind: joint_program, joints: [joint2], position: 720} | cannot be reached ... ; angles are in rad, not degrees
-constraints.1.G0: 4.0               | 'G1' is missing
+constraints.1.G0: 4.0               | 'G1' is missing; given: ... G0
 constraints.1: {kind: pitch, frame: tool, angle: 0, damping_ratio: 1, G0: 9, G1: 6} | G0: has damping_ratio beside it; give natural_frequency and
 gains: {G0: [[1.0]], G1: 1.0}       | G0 has shape (1, 1); expected
 passive: [joint4, joint4]           | passive: 'joint4' is named twice

@@ -74,6 +74,7 @@ HEAD, AT_0 = 'joint_names: [shoulder, elbow]\npoints: ', 'time_from_start: {sec:
 @tables.written("""
 'joint_names: [shoulder'                 | line 2: is not valid YAML
 hello                                    | is 'hello'; give a mapping
+'# not yet'                              | is empty; give a mapping
 "joint_names: [shoulder]\\npoints: []"    | moves shoulder
 'POINTS {positions: [1.0, 2.0]}]'        | time_from_start
 'POINTS {positions: [1, 2], time_from_start: [7]}]' | time_from_start ... is [7]; give

@@ -83,7 +83,7 @@ IGNORED = [
     '<material name="grey"><color rgba="1 1 1 1"/></material>',
     '<transmission name="t"><joint name="j1"/></transmission>',
     '<gazebo><plugin filename="x" name="y"/></gazebo>',
-    '<gazebo reference="upper"><mu1>0.2</mu1><gravity>true</gravity></gazebo>',
+    '<gazebo reference="upper"><mu1>0.2</mu1><gravity>true</gravity><gravity/></gazebo>',
     '<gazebo reference="j1"><springStiffness>0</springStiffness></gazebo>',
     '<ros2_control name="x" type="system"><joint name="j1"/></ros2_control>',
     '<sensor name="s"/>',

@@ -131,7 +131,7 @@ def test_a_box_in_the_way_is_named_with_posture_and_distance():
     assert thin.is_free(np.array([[0.4, 0.4], [0.5, 0.4]]))
     assert not thin.is_free(np.array([[0.4, 0.4], [-0.8, -0.4]]))  # through it between the two
     for numbers in ([1.0] * 5, [0.0, 0.0, 0.0, 1.0, -1.0, 1.0], [math.nan] * 6):
-        with pytest.raises(ParameterError, match='centre and size, six numbers each'):
+        with pytest.raises(ParameterError, match='six numbers each, no size 0 or less'):
             walled(*numbers)
 
 

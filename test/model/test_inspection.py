@@ -153,6 +153,9 @@ def test_the_command_prints_figures_and_every_fault_which_ends_it_with_1(capsys,
     sound = capsys.readouterr().out
     for said in ('scara: 4 moving joints, 11.97 kg in motion', 'no problems found', '6.25'):
         assert said in sound
+    assert 'remark' not in sound
+    assert run('scara', '--locked', 'joint4:=99') == 0
+    assert "remark: joint 'joint4': is locked at 99, outside" in capsys.readouterr().out
     assert run(file_of(arm(mass=-1.0, effort=0.0))) == 1
     out = capsys.readouterr().out
     assert "error link 'upper': mass -1 kg; the mass must be positive" in out
@@ -176,7 +179,9 @@ NO_ROBOTS = yaml.safe_load("""
 - [none.urdf, null, no such file; give a path]
 - ['', null, is a folder; name the URDF or xacro file]
 - [empty.urdf, '', malformed XML (no element]
-- [way.yaml, 'a: 1', malformed XML (syntax error]
+- [way.yaml, 'a: 1',
+   "malformed XML (syntax error: line 1, column 0); one <robot> element is expected, not 'a: 1'"]
+- ['x a:=1', null, 'no such file; NAME:=VALUE is no part of a path']
 """)
 
 

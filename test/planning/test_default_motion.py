@@ -177,7 +177,7 @@ def test_a_joint_without_a_velocity_limit_need_not_move_the_tool():
 def test_a_pendulum_gets_a_folder_without_a_program_and_the_scene_says_why(tmp_path, capsys):
     file, folder = tmp_path / 'arm.urdf', tmp_path / 'arm'
     file.write_text(text_of('pendulum'))
-    assert main(['new_robot', str(file), '--out', str(folder)]) == 0
+    assert main(['new_robot', str(file), '--output', str(folder)]) == 0
     assert 'motion: the joints by sines' in capsys.readouterr().out
     assert not (folder / PROGRAM).exists()
     text = (folder / 'README.md').read_text('utf-8')

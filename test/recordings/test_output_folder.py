@@ -13,8 +13,8 @@ from robot_dynamics_ros.recordings.output_folder import require_free, write_json
 
 #: Command lines that write ``FILE`` in the folder ``OUT``; no bag is needed to refuse them.
 WRITING = {
-    'driver.yaml': 'new_robot scara --out OUT',
-    'program.yaml': 'new_robot four_dof --out OUT',
+    'driver.yaml': 'new_robot scara --output OUT',
+    'program.yaml': 'new_robot four_dof --output OUT',
     'equations.txt': 'derive scara --show G --output OUT/equations.txt',
     'contact.yaml': 'calibrate no_bag --output OUT/contact.yaml',
     'sensor.yaml': 'weigh_tool no_bag --output OUT/sensor.yaml',
@@ -71,7 +71,7 @@ def test_a_folder_without_permission_is_told(tmp_path, monkeypatch):
 def test_every_command_with_an_output_has_force_or_takes_its_own_results_only():
     for name in program.COMMANDS:
         options = {key.split()[0] for key in program._command(name).options}
-        if options & {'--output', '--out'}:
+        if '--output' in options:
             assert '--force' in options or name in ('demo', 'identify_demo', 'scene')
 
 

@@ -119,7 +119,7 @@ gazebo, {law: hand_guiding, program: ''}, ExecuteProcess ros_gz_bridge/parameter
 gazebo, {law: constraint_stabilization, program: ''}, ExecuteProcess ros_gz_bridge/parameter_bridge controller gazebo_robot trajectory RegisterEventHandler
 gazebo, {law: constraint_stabilization, program: scara_circle}, ExecuteProcess ros_gz_bridge/parameter_bridge controller gazebo_robot RegisterEventHandler
 four_bar, {view: 'true'}, ExecuteProcess ros_gz_bridge/parameter_bridge controller gazebo_robot view RegisterEventHandler
-simulation, {view: 'true'}, simulator controller trajectory view RegisterEventHandler
+simulation, {view: 'true', bag: b}, simulator controller trajectory LogInfo view RegisterEventHandler
 two_robots, {view: 'true'}, GroupAction GroupAction view
 replay, {bag: b, robot: scara, view: 'true'}, monitor view ExecuteProcess RegisterEventHandler
 hardware, {}, LogInfo monitor RegisterEventHandler
@@ -179,7 +179,7 @@ def test_two_robots_have_their_names_and_get_world_and_parameters(scene, simulat
         for include in group.get_sub_entities()
         if hasattr(include, 'launch_arguments')
     ]
-    kept['view'] = 'false'  # inherited otherwise; one page shows both
+    kept |= {'view': 'false', 'bag': ''}  # inherited otherwise; one page shows both
     assert [{key: one[key] for key in (*kept, 'namespace', 'prefix')} for one in handed] == [
         {**kept, 'namespace': side, 'prefix': f'{side}_'} for side in ('left', 'right')
     ]
@@ -301,7 +301,7 @@ def test_what_cannot_be_started_is_refused(scene, tmp_path, given, said):
         file.write_text(yaml.safe_dump({f'/**/{node}': {'ros__parameters': parameters}}))
         words['params_file'] = str(file)
     if words.get('description') == 'OWN':
-        assert main(['new_robot', 'scara', '--out', str(tmp_path)]) == 0
+        assert main(['new_robot', 'scara', '--output', str(tmp_path)]) == 0
         words['description'] = str(tmp_path / 'parameters.yaml')
     with pytest.raises(RobotDynamicsError, match=said):
         scene(name, **{key: word.replace('HERE', str(ROOT)) for key, word in words.items()})
@@ -318,7 +318,7 @@ def test_a_xacro_file_gets_its_arguments(scene, name):
 
 
 def test_an_arm_of_ones_own_is_simulated_in_gazebo_and_mujoco(scene, tmp_path):
-    assert main(['new_robot', 'four_dof', 'limits_profile:=wide', '--out', str(tmp_path)]) == 0
+    assert main(['new_robot', 'four_dof', 'limits_profile:=wide', '--output', str(tmp_path)]) == 0
     own = {'description': str(tmp_path / 'parameters.yaml')}
     found, simulated = scene('gazebo', **own), scene('simulation', **own)
     assert found.nodes == scene('gazebo', robot='four_dof').nodes
@@ -355,7 +355,7 @@ def test_a_misspelt_argument_starts_no_arm(scene, monkeypatch, whose):
 def test_an_arm_on_a_wall_hangs_there_in_gazebo_and_on_its_drives(scene, tmp_path):
     """Its base's x axis points up: gravity is along -x."""
     own = {'description': str(tmp_path / 'parameters.yaml')}
-    new_robot = ['new_robot', 'scara', '--out', str(tmp_path), '--force', '--gravity']
+    new_robot = ['new_robot', 'scara', '--output', str(tmp_path), '--force', '--gravity']
     assert main([*new_robot, '-9.81', '0', '0']) == 0
     pose = scene('gazebo', **own, yaw='0.5').parameters('gazebo_robot')['pose']
     turned = Rotation.from_euler('xyz', pose[3:]).apply([-9.81, 0.0, 0.0])

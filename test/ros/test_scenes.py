@@ -127,7 +127,7 @@ def test_an_arm_of_ones_own_is_held_on_the_plane_that_is_planned_for_it(tmp_path
     planned = scene.own_scene
     monkeypatch.setattr(scene, 'own_scene', lambda *x: replace(planned(*x), duration=1.5))
     file = str(ROOT / 'urdf' / 'four_dof.urdf.xacro')
-    assert main(['scene', file, 'limits_profile:=wide', '--out', str(tmp_path)]) == 0
+    assert main(['scene', file, 'limits_profile:=wide', '--output', str(tmp_path)]) == 0
     [part] = figures(tmp_path / 'plane')['program']['relative']
     assert part <= SHARE  # of 5 mm off the plane
     assert len(recorded(tmp_path / 'plane' / 'bag', '/controller/constraint')) > 1400
@@ -136,7 +136,7 @@ def test_an_arm_of_ones_own_is_held_on_the_plane_that_is_planned_for_it(tmp_path
 def test_every_state_is_answered_with_the_wrench_before_it(tmp_path, monkeypatch):
     short = replace(scene.SCENES['scara_press'], duration=2.8)
     monkeypatch.setitem(scene.SCENES, 'scara_press', short)
-    assert main(['scene', 'scara_press', '--out', str(tmp_path)]) == 0
+    assert main(['scene', 'scara_press', '--output', str(tmp_path)]) == 0
     out = tmp_path / 'scara_press'
     assert (out / 'report.html').is_file()
     assert max(figures(out)['limits']['effort_share']) <= 1.0
