@@ -16,7 +16,7 @@ from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: Postures in which no two frames coincide, rad or m.
-_POSTURES = {'scara': (0.4, -1.1, 0.12, 0.3), 'four_dof': (0.5, -0.9, 0.9, -0.6)}
+_POSTURES = {'scara': (0.3, 0.4, 0.12, 0.3), 'four_dof': (0.5, -0.9, 0.9, -0.6)}
 _AXIS = 0.11  # m, length of a drawn axis
 _SHEET = (120.0, 520.0, 75.0, 375.0)  # px: left, right, top, bottom of an arm
 _ANGLE, _TURN = math.radians(25.0), -0.3  # rad, of the view: from above, and about the vertical

@@ -33,21 +33,21 @@ _TRANSITIONS = (
 )
 #: The modules from a state to its command: place, px, and functions; a test compares the trace.
 PATH = {
-    'ros/controller/running': (20, 30, 'RunningController._on_state', '_check_locked_joints'),
+    'ros/controller/running': (10, 30, 'RunningController._on_state', '_check_locked_joints'),
     'ros/conversions': (
-        *(360, 30, 'JointStateReader.read', 'time_ns'),
+        *(400, 30, 'JointStateReader.read', 'time_ns'),
         *('EffortWriter.publish', 'PreparedMessage.publish'),
     ),
-    'messages': (700, 30, 'MessageBytes.take', 'stamp_ns', 'content'),
-    'control/session_modes': (20, 200, 'SessionModes.update', '_process', '_handle', '_write'),
-    'control/loop': (360, 200, 'ControlLoop.observe', 'tick', '_update_inputs'),
+    'messages': (790, 30, 'MessageBytes.take', 'stamp_ns', 'content'),
+    'control/session_modes': (10, 200, 'SessionModes.update', '_process', '_handle', '_write'),
+    'control/loop': (400, 200, 'ControlLoop.observe', 'tick', '_update_inputs'),
     'control/safety/state_validator': (
-        *(700, 200, 'MeasuredState.take', 'StateValidator.accept', '_evaluate'),
+        *(790, 200, 'MeasuredState.take', 'StateValidator.accept', '_evaluate'),
         'Repetitions.note',
     ),
-    'control/trajectories/reference_generator': (20, 350, 'ReferenceGenerator.sample'),
-    'control/laws/computed_torque': (360, 350, 'ComputedTorque.effort'),
-    'control/safety/shell': (700, 350, 'SafetyFilter.run'),
+    'control/trajectories/reference_generator': (10, 360, 'ReferenceGenerator.sample'),
+    'control/laws/computed_torque': (400, 360, 'ComputedTorque.effort'),
+    'control/safety/shell': (790, 360, 'SafetyFilter.run'),
 }
 #: Arrows between them: from, to, and what passes.
 _CALLS = (
@@ -142,7 +142,7 @@ def session() -> str:
     Raises:
         LookupError: A drawn transition is not in the session's table.
     """
-    drawing = Drawing(860, 390, 'Modes of a session and the laws that act')
+    drawing = Drawing(860, 402, 'Modes of a session and the laws that act')
     drawing.text(430, 26, '*In each mode one law acts; the usual transitions', size=15)
     for begin, event, end, place, lift in _TRANSITIONS:
         if TABLE[SessionMode(begin)][SessionEvent(event)][0] is not SessionMode(end):
@@ -156,24 +156,24 @@ def session() -> str:
         fill = '#e3f1e5' if name in ('holding', 'following') else PAPER
         drawing.box(x, y, 180, 62, f'*{name}\n{law}', fill)
     drawing.text(
-        430, 384, 'deactivation and fault act alike in all modes of an active arm', size=12
+        430, 396, 'deactivation and fault act alike in all modes of an active arm', size=12
     )
     return drawing.svg()
 
 
 def path() -> str:
     """Return the functions of the package between a state and its command, by module."""
-    drawing = Drawing(990, 410, 'From a state to its command: 23 functions in 9 modules')
+    drawing = Drawing(1130, 420, 'From a state to its command: 23 functions in 9 modules')
     for begin, end, words in _CALLS:
         (x1, y1, *_), (x2, y2, *_) = PATH[begin], PATH[end]
         if y1 == y2:
-            ends = (x1 + 270, y1 + 31, x2 - 2, y2 + 31)
+            ends = (x1 + 330, y1 + 31, x2 - 2, y2 + 31)
         else:
-            ends = (x1 + 135, y1 + _height(begin), x2 + 135, y2 - 2)
+            ends = (x1 + 165, y1 + _height(begin), x2 + 165, y2 - 2)
         drawing.arrow(*ends)
         drawing.text((ends[0] + ends[2]) / 2, (ends[1] + ends[3]) / 2 - 6, words, size=12)
     for module, (x, y, *functions) in PATH.items():
-        drawing.box(x, y, 270, _height(module), '\n'.join([f'*{module}', *functions]))
+        drawing.box(x, y, 330, _height(module), '\n'.join([f'*{module}', *functions]))
     return drawing.svg()
 
 
