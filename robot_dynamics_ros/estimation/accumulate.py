@@ -149,12 +149,8 @@ class ResidualSums(NamedTuple):
             unexplained: As in ``ModelEfforts``, shape (M, n), N m or N.
             determined: Mask of the efforts that the motion determines, shape (M, n).
         """
-        columns = (
-            np.where(determined, unexplained, np.nan),
-            np.where(determined, effort, np.nan),
-            np.where(determined, np.nan, unexplained),
-        )
-        return cls(*(RmsPeak.of(time, column) for column in columns))
+        parts = (determined, unexplained), (determined, effort), (~determined, unexplained)
+        return cls(*(RmsPeak.of(time, np.where(mask, x, np.nan)) for mask, x in parts))
 
     def merged(self, other: ResidualSums) -> ResidualSums:
         """Return the statistics of these instants and of later ones."""

@@ -24,7 +24,7 @@ Source: Schwarz 1978 (the criterion); Efroymson 1960 (stepwise selection).
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -158,14 +158,15 @@ class EffortResidual:
         #: Axes of which the first is along the gravity of the model, columns, shape (3, 3).
         self._along = np.linalg.qr(np.column_stack([model.tree.gravity, np.eye(3)]))[0]
         time, shape = instants.time, instants.q.shape
-        self.modelled, unexplained = np.empty((2, *shape))
-        excluded, squares = np.empty(shape, np.uint8), np.zeros((len(ORIGINS), shape[1]))
+        self.modelled, excluded = np.empty(shape), np.empty(shape, np.uint8)
+        squares, sums = np.zeros((len(ORIGINS), shape[1])), list[ResidualSums]()
         for rows, efforts in model.blocks(instants):
-            self.modelled[rows], unexplained[rows] = efforts.effort, efforts.unexplained
-            excluded[rows] = efforts.excluded
+            self.modelled[rows], excluded[rows] = efforts.effort, efforts.excluded
             squares += [np.square(part).sum(axis=0) for part in efforts.parts.values()]
-        sums = ResidualSums.of(time, instants.effort, unexplained, excluded == 0)
-        self.count, (self.residual, self.effort, self.excess) = len(time), sums
+            known = instants.effort[rows], efforts.unexplained, efforts.determined
+            sums.append(ResidualSums.of(time[rows], *known))
+        self.residual, self.effort, self.excess = reduce(ResidualSums.merged, sums)
+        self.count = len(time)
         self.idle = (self.effort.rms == 0.0) & (self.residual.rms > 0.0)
         self.origins = dict(zip(ORIGINS, np.sqrt(squares / max(1, self.count)), strict=True))
         self.excluded = excluded_counts(excluded)

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import reduce
 from itertools import combinations
 from shlex import quote
 
 import numpy as np
 
 from robot_dynamics_ros.errors import RecordingError
-from robot_dynamics_ros.estimation.accumulate import compared
+from robot_dynamics_ros.estimation.accumulate import compared, thinned
 from robot_dynamics_ros.estimation.effort_model import (
     AT_LIMIT,
     EffortModel,
@@ -60,6 +61,7 @@ _TOO_FAST = 2.0  # times the velocity limit
 _ALIKE = 0.9  # correlation
 _OWN = 0.9  # of the largest correlation of a velocity: least that with its own position
 _SPAN = 8  # steps over which velocities are compared with positions: noise of times is less there
+_SPANS = 100_000  # that are compared, up to twice as many
 LATE = 0.75  # periods; those of a simulator, at the end of a step, are late by half a one
 _SAME_RATE = 0.2  # relative tolerance between velocities and derivatives of positions
 _AS_MEASURED = Preparation('sampled', cutoff=AUTO, effort='measured')
@@ -243,8 +245,10 @@ def velocity_findings(tree: Robot, time: Array, q: Array, v: Array) -> Iterator[
     """
     steps = np.diff(time)
     near = steps <= BRIDGED * np.median(steps)
-    moved = 0.5 * (v[1:] + v[:-1]) * steps[:, np.newaxis], np.diff(q, axis=0)
-    slope, alike = _compared_over_spans(*(one[near] for one in moved))
+    slope, alike = _compared_over_spans(
+        ((0.5 * (speed[1:] + speed[:-1]) * steps)[near], np.diff(x)[near])
+        for x, speed in zip(q.T, v.T, strict=True)
+    )
     for i in np.flatnonzero(moving_joints(q, v)).tolist():
         likeness, remedy = np.abs(alike[i]), 'correct it in the driver profile (--driver-profile)'
         other = int(np.argmax(likeness))
@@ -261,10 +265,15 @@ def velocity_findings(tree: Robot, time: Array, q: Array, v: Array) -> Iterator[
         yield Finding('error', f'its velocities {problem}', named(tree, [i]), remedy)
 
 
-def _compared_over_spans(*changes: Array) -> tuple[Array, Array]:
-    """Compare two sets of changes from state to state, see :func:`compared`, summed over spans."""
-    paths = (np.cumsum(one, axis=0) for one in changes)
-    return compared(*(path[_SPAN:] - path[:-_SPAN] for path in paths))
+def _compared_over_spans(pairs: Iterable[tuple[Array, Array]]) -> tuple[Array, Array]:
+    """Compare pairs of changes from state to state, see :func:`compared`, summed over spans."""
+
+    def ways(changes: Array) -> Array:
+        path = np.cumsum(changes)
+        return (path[_SPAN:] - path[:-_SPAN])[thinned(len(path), _SPANS)]
+
+    first, second = zip(*(map(ways, pair) for pair in pairs), strict=True)
+    return compared(np.column_stack(first), np.column_stack(second))
 
 
 def late_velocities(run: Recording) -> Iterator[str]:
@@ -280,10 +289,10 @@ def late_velocities(run: Recording) -> Iterator[str]:
     if len(run.time) < LEAST_STATES:
         return
     steps, late = np.diff(run.time), np.zeros(len(run.joints))
-    for i in np.flatnonzero(moving_joints(run.position, run.velocity)):
-        q, v = run.position[:, [i]], run.velocity[:, [i]]
-        missed = np.diff(q, axis=0) - 0.5 * (v[1:] + v[:-1]) * steps[:, np.newaxis]
-        slope, alike = _compared_over_spans(missed, np.diff(v, axis=0))
+    for i in np.flatnonzero(moving(run)):
+        v = run.velocity[:, i]
+        missed = np.diff(run.position[:, i]) - 0.5 * (v[1:] + v[:-1]) * steps
+        slope, alike = _compared_over_spans([(missed, np.diff(v))])
         late[i] = slope[0] if abs(alike[0, 0]) > _ALIKE else 0.0
     for word, lag in (('later', late), ('earlier', -late)):
         joints = np.flatnonzero(lag > LATE * np.median(steps)).tolist()
@@ -298,7 +307,7 @@ def late_velocities(run: Recording) -> Iterator[str]:
 
 def _speed_findings(v: Array, tree: Robot) -> Iterator[Finding]:
     limit = np.where(tree.velocity_limit > 0.0, tree.velocity_limit, np.inf)
-    fast = np.percentile(np.abs(v), 95.0, axis=0)
+    fast = np.percentile(np.abs(v), 95.0, axis=0, overwrite_input=True)
     for i in np.flatnonzero(fast > _TOO_FAST * limit).tolist():
         problem = f'moves at {fast[i]:.4g}, its limit is {limit[i]:.4g}'
         yield Finding('error', problem, named(tree, [i]), _FASTER)
@@ -307,10 +316,13 @@ def _speed_findings(v: Array, tree: Robot) -> Iterator[Finding]:
 def turn_findings(run: Recording, tree: Robot) -> Iterator[Finding]:
     """Yield joints with limits whose positions jump by a turn, but not during a gap."""
     limited = ~(tree.joint_is_continuous | np.array(tree.joint_is_prismatic))
-    moved = np.diff(run.position, axis=0)[np.diff(run.time) <= BRIDGED * run.period]
-    jumps = (np.abs(np.abs(moved) - TURN) < _TURN_TOLERANCE).sum(axis=0)
-    for i in np.flatnonzero(limited & (jumps > 0)).tolist():
-        problem = f'jumps by a whole turn {counted(jumps[i], "time")}: its driver wraps it'
+    near = np.diff(run.time) <= BRIDGED * run.period
+    for i in np.flatnonzero(limited).tolist():
+        way = np.abs(np.diff(run.position[:, i]))
+        jumps = int((near & (np.abs(way - TURN) < _TURN_TOLERANCE)).sum())
+        if not jumps:
+            continue
+        problem = f'jumps by a whole turn {counted(jumps, "time")}: its driver wraps it'
         remedy = 'declare it continuous in the description, or let the driver count turns'
         yield Finding('error', problem, named(tree, [i]), remedy)
 
@@ -323,7 +335,7 @@ def _check_frozen(run: Recording, *, measured: bool) -> None:
     an arm that brakes hold until it is controlled. States that hold a velocity, or jump where they
     change again, are found by :func:`frozen_findings`.
     """
-    held = _long(run.time, _equal(np.hstack([run.position, run.velocity])))
+    held = _long(run.time, _equal(*run.position.T, *run.velocity.T))
     if not len(held) or not np.ptp(run.position, axis=0).any():
         return
     effort = run.measured_effort if measured else run.effort
@@ -363,7 +375,7 @@ def frozen_findings(run: Recording) -> Iterator[Finding]:
             if np.any(known)
         ]
         for kind, x in (('velocities', v), ('positions', q)):
-            for start, end in _long(rows, _equal(np.stack([x, piece], axis=1))).tolist():
+            for start, end in _long(rows, _equal(x, piece)).tolist():
                 if np.ptp(missed[start:end]) > way > 0.0:
                     problems.append(f'its {kind} are {_frozen(run, start, end)}, while it moves')
                     break
@@ -376,10 +388,10 @@ def value_ranges(values: Array) -> Array:
     return np.fmax.reduce(values) - np.fmin.reduce(values)
 
 
-def _equal(values: Array) -> Array:
-    """Return first row and end of each run of equal rows of values (N, k), shape (M, 2)."""
-    changes = (np.diff(np.nan_to_num(values), axis=0) != 0.0).any(axis=1)
-    edges = np.flatnonzero(np.concatenate([[True], changes, [True]]))
+def _equal(*columns: Array) -> Array:
+    """Return first row and end of each run of rows with equal values (N,), shape (M, 2)."""
+    changes = (np.diff(np.nan_to_num(column)) != 0.0 for column in columns)
+    edges = np.flatnonzero(np.concatenate([[True], reduce(np.logical_or, changes), [True]]))
     return np.stack([edges[:-1], edges[1:]], axis=1)
 
 

@@ -126,10 +126,9 @@ class Recording:
     @property
     def has_measured(self) -> bool:
         """Whether nearly all efforts, or the only ones, were measured, and some are not zero."""
-        any_known = np.isfinite([self.measured_effort, self.effort]).any(axis=(0, 1))
-        measured = self.measured_effort[:, any_known]
-        least = _COMPLETE * measured.size * np.isfinite(self.effort).any()
-        return bool(np.isfinite(measured).sum() >= least and np.nan_to_num(measured).any())
+        known, commanded = np.isfinite(self.measured_effort), np.isfinite(self.effort).any(axis=0)
+        least = _COMPLETE * len(known) * (known.any(axis=0) | commanded).sum() * commanded.any()
+        return bool(known.sum() >= least and (known & (self.measured_effort != 0.0)).any())
 
     @property
     def period(self) -> float:
@@ -139,7 +138,8 @@ class Recording:
     @property
     def complete(self) -> Array:
         """Mask of the states with all positions and velocities, shape (N,)."""
-        return np.isfinite(np.hstack([self.position, self.velocity])).all(axis=1)
+        known = np.isfinite(self.position) & np.isfinite(self.velocity)
+        return np.asarray(known.all(axis=1))
 
     def of_joints(self, joints: Sequence[str]) -> Recording:
         """Return the recording with the columns of the given joints, in that order.

@@ -188,26 +188,31 @@ def samples_of(
         near = steps <= BRIDGED * timing.period
         valid = near[1:] & near[:-1]
 
-    place, columns = rows, np.empty((6, 0, tree.n))
+    place, columns = rows, np.empty((5, 0, tree.n))
     for j in range(tree.n):  # one by one: they are long
         states = run.position[rows, j : j + 1], run.velocity[rows, j : j + 1]
-        time, *derived, own = differentiated(timing.name, steps, *states)
+        time, q, v, a, friction, own = differentiated(timing.name, steps, *states)
+        derived = (q, a, v) if friction is v else (q, a, v, friction)
         signals = [*(x[:, 0] for x in derived), run.effort[rows[own], j]]
         if timing.cutoff is None or not len(time):
-            kept, found = valid, np.array([*signals[:4], sign(signals[3]), signals[4]])[:, valid]
+            of_motion, direction = signals[:-1], sign(signals[-2])
+            parts = [(valid, [x[valid] for x in (*of_motion, direction, signals[-1])])]
         else:
             parts = [
                 _filtered(time[part], valid[part], [x[part] for x in signals], timing, sign)
                 for part in pieces(time, timing.period)
             ]
-            kept, found = (np.concatenate(x, axis=-1) for x in zip(*parts, strict=True))
+        kept, found = zip(*parts, strict=True)
         if not j:
-            place, columns = rows[own][kept], np.empty((*found.shape, tree.n))
-        columns[:, :, j] = found
-    q, v, a, friction, direction, effort = columns
+            place = rows[own][np.concatenate(kept)]
+            columns = np.empty((len(signals) + 1, len(place), tree.n))
+        for column, several in zip(columns, zip(*found, strict=True), strict=True):
+            column[:, j] = np.concatenate(several)
+    q, a, v, *other, direction, effort = columns
     if len(run.carried):
         effort = effort - _carried(run, tree, q, v, a)
     none = np.zeros(q.shape, np.uint8)
+    friction = other[0] if other else v
     motion = Instants(place, run.time[place], q, v, a, friction, direction, effort, none)
     return Samples(motion, run, timing, np.zeros(0))
 
@@ -352,7 +357,8 @@ def differentiated(name: str, steps: Array, q: Array, v: Array) -> tuple[Array, 
 
     Returns:
         Time since the first state, shape (M,); position, velocity, acceleration and velocity of
-        friction, each of shape (M, n); indices (M,) of the states with the corresponding efforts.
+        friction (the same array, but for 'semi_implicit'), each of shape (M, n); indices (M,) of
+        the states with the corresponding efforts.
     """
     time, h = np.append(0.0, np.cumsum(steps)), steps[:, np.newaxis]
     a, states = np.diff(v, axis=0), np.arange(len(v))
@@ -369,7 +375,8 @@ def differentiated(name: str, steps: Array, q: Array, v: Array) -> tuple[Array, 
         bend = np.diff(np.diff(central, axis=0) / np.maximum(h[1:-1], 1e-12), axis=0)
         third = 2.0 * bend / np.maximum(h[1:-2] + h[2:-1], 1e-12)
         central[1:-1] -= np.where(even[:, np.newaxis], h[1:-2] * h[2:-1] / 6.0 * third, 0.0)
-    return time[1:-1], q[1:-1], v[1:-1], central, v[1:-1], states[1:-1]
+    v = v[1:-1]
+    return time[1:-1], q[1:-1], v, central, v, states[1:-1]
 
 
 def _filtered(
@@ -378,7 +385,7 @@ def _filtered(
     signals: Sequence[Array],
     timing: SampleTiming,
     direction: Callable[[Array], Array],
-) -> tuple[Array, Array]:
+) -> tuple[Array, list[Array]]:
     """Apply the same filter to all signals of a joint, in a piece without gaps.
 
     It acts on values at equal intervals, on lines between the instants.
@@ -386,13 +393,13 @@ def _filtered(
     Args:
         time: Shape (M,), s.
         valid: Mask of the instants that can be used, shape (M,).
-        signals: Position, velocity, acceleration, velocity of friction, effort, shape (M,) each.
+        signals: Those of the motion, the velocity of friction last, and the effort, shape (M,).
         timing: Has the cut-off.
         direction: Direction of Coulomb friction by velocity.
 
     Returns:
         Mask of the instants that have filtered values, shape (M,); the values, with the direction
-        before the effort, shape (6, K).
+        before the effort, shape (K,) each.
     """
     period = timing.period
     grid = np.arange(time[0], time[-1] + 0.5 * period, period)
@@ -415,7 +422,7 @@ def _filtered(
     columns = [smooth(x, valid) for x in motion]
     inside = np.isfinite(columns[-1])
     if not inside.any():
-        return np.zeros(len(time), dtype=bool), np.zeros((6, 0))
+        return np.zeros(len(time), dtype=bool), [np.zeros(0)] * (len(signals) + 1)
     sign = direction(np.interp(time, middle[inside], columns[-1][inside]))
     columns += [smooth(sign, valid), smooth(effort, valid & np.isfinite(effort))]
     at = np.clip(np.searchsorted(middle, time - ROUNDING_S), 1, len(middle) - 1)
@@ -423,4 +430,6 @@ def _filtered(
     keep &= inside[at] & inside[at - 1]
     at = at[keep]
     share = (time[keep] - middle[at - 1]) / (middle[at] - middle[at - 1])
-    return keep, np.array([(1.0 - share) * x[at - 1] + share * x[at] for x in columns])
+    for k, x in enumerate(columns):
+        columns[k] = (1.0 - share) * x[at - 1] + share * x[at]
+    return keep, columns

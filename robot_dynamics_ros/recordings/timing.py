@@ -181,10 +181,14 @@ def moving(run: Recording) -> Array:
 
     In too few states none is seen to move.
     """
-    measured = np.isfinite(run.velocity).any(axis=0)
-    velocity = np.where(measured, run.velocity, 0.0)
-    rows = np.isfinite(run.position + velocity).all(axis=1)
-    return (rows.sum() >= LEAST_STATES) & moving_joints(run.position[rows], velocity[rows])
+    known = np.isfinite(run.velocity)
+    measured = np.asarray(known.any(axis=0))
+    rows = (np.isfinite(run.position) & (known | ~measured)).all(axis=1)
+    moves = np.zeros(len(measured), dtype=bool)
+    for j in range(len(moves) if rows.sum() >= LEAST_STATES else 0):  # one by one: they are long
+        v = np.where(measured[j], run.velocity[rows, j : j + 1], 0.0)
+        moves[j] = moving_joints(run.position[rows, j : j + 1], v)[0]
+    return moves
 
 
 def is_counted(run: Recording) -> bool:

@@ -62,6 +62,7 @@ from robot_dynamics_ros.recordings.metrics.tracking import (
     limits_efforts,
     rates,
     stored_latency,
+    tool_path,
     tracking,
 )
 from robot_dynamics_ros.recordings.outliers import without_outliers
@@ -409,8 +410,11 @@ class RunEvaluation:
 
     def columns(self, rows: slice) -> dict[str, Array]:
         """Return the columns of all metrics by name, at some rows of the run."""
-        run = self.evaluated.run
-        found = {'error': run.reference_position[rows] - run.position[rows]}
+        tree, frame = self.evaluated.model.tree, self.evaluated.frame
+        run = self.evaluated.run.rows(rows)
+        q, reference = run.position, run.reference_position
+        found = {'error': reference - q, 'reference': reference}
+        found |= {'tool': tool_path(tree, q, frame), 'program': tool_path(tree, reference, frame)}
         for result in self.results.values():
             found |= {name: column[rows] for name, column in result.columns.items()}
         return found | effort_columns(self.evaluated, rows)

@@ -183,9 +183,12 @@ def _noise(sums: EffortResidual, evaluated: EvaluatedRun) -> Array:
     """Return the RMS residual that noise of measured efforts and reversals leave, shape (n,)."""
     if not evaluated.source.startswith('measured'):  # commands act with their noise
         return sums.reversals
-    timing, recorded = evaluated.timing, evaluated.run.effort[evaluated.steps.row]
+    timing, rows = evaluated.timing, evaluated.steps.row
     passed = np.linalg.norm(low_pass(timing.cutoff, 1.0 / timing.period).taps)
-    return np.hypot(sums.reversals, passed * white_noise(np.nan_to_num(recorded) - sums.modelled))
+    columns = zip(evaluated.run.effort.T, sums.modelled.T, strict=True)  # which are long
+    left = (np.nan_to_num(recorded[rows]) - modelled for recorded, modelled in columns)
+    noise = np.concatenate([white_noise(x[:, np.newaxis]) for x in left])
+    return np.hypot(sums.reversals, passed * noise)
 
 
 def _idle_findings(sums: EffortResidual) -> list[Finding]:

@@ -72,12 +72,7 @@ def tracking(run: Recording, tree: Robot, frame: str) -> MetricResult:
     error = run.reference_position - run.position
     tool, program = (tool_path(tree, q, frame) for q in (run.position, run.reference_position))
     distance = np.linalg.norm(program - tool, axis=1)
-    columns = {
-        'reference': run.reference_position,
-        'tool': tool,
-        'program': program,
-        'tool_error': distance,
-    }
+    columns = {'tool_error': distance}
     joints, at_tool = RmsPeak.of(run.time, error), RmsPeak.of(run.time, distance[:, np.newaxis])
     if not joints.count.any():
         return MetricResult({}, columns=columns)
@@ -109,7 +104,8 @@ def at_limits(tree: Robot, position: Array, effort: Array) -> tuple[Array, Array
     """Return masks of the efforts at their limit and of the positions beyond theirs, (N, n)."""
     lower, upper = tree.position_lower, tree.position_upper
     outside = (position < lower - _POSITION_TOLERANCE) | (position > upper + _POSITION_TOLERANCE)
-    return np.abs(effort) >= _SATURATION * tree.effort_limit, outside
+    limit = _SATURATION * tree.effort_limit
+    return (effort >= limit) | (effort <= -limit), outside
 
 
 def limits(run: Recording, tree: Robot, source: str = 'commanded') -> MetricResult:
