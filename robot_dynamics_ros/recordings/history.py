@@ -28,6 +28,9 @@ from robot_dynamics_ros.yaml_reader.parsing import with_texts
 _ALWAYS = -(1 << 63)  # before every timestamp, ns
 _ROUNDING = 1e-9  # rad or m
 _LAW = 'law '  # begins the words for a law that lets a hand move the arm
+#: Kinds of the changes that are told of; others, as a measured wrench, may come with every state.
+_ACTS = ('activation', 'brake', 'deactivate', 'parameters', 'payload', 'reaction', 'resume',
+         'silence')  # fmt: skip
 
 
 class Acted(NamedTuple):
@@ -84,7 +87,8 @@ def history(reader: RecordingReader) -> History:
         if not shifts:
             break
         last = now.since_ns + shifts[0]
-        acted.append(now._replace(since_ns=_ALWAYS if begins and len(acted) == 1 else last))
+        if change.kind in _ACTS:
+            acted.append(now._replace(since_ns=_ALWAYS if begins and len(acted) == 1 else last))
     return History(acted, unread)
 
 

@@ -117,7 +117,12 @@ def test_states_of_another_law_count_in_no_tracking_error(tmp_path, other, name,
 def test_an_arm_that_floats_after_a_contact_follows_no_reference(tmp_path):
     given = {**GIVEN, 'law': 'computed_torque', 'contact_reaction': 'float'}
     acts = []
-    before = dict.fromkeys(range(800), lambda x: acts.append(x.loop.acting is x.loop.law))
+
+    def seen(loop):
+        acts.append(loop.loop.acting is loop.loop.law)
+        loop.session.measure_wrench('tool', [0.0] * 6)  # with every state, as of a sensor
+
+    before = dict.fromkeys(range(800), seen)
     behind = {100: lambda x: x.push((-60.0, 0.0, 0.0)), 400: RecordedLoop.go_on}
     result = analyzed(tmp_path, RecordedLoop(given, before, behind).run(800))
     assert f'reaction float of the controller {AWAY} while it acted' in result.notes
