@@ -282,6 +282,11 @@ class ControlLoop:
         """Whether the arm is being braked; False again once it is at rest."""
         return self.acting is self._brake
 
+    @property
+    def interrupted(self) -> bool:
+        """Whether the stop action acts because states are missing; then the brake follows."""
+        return self.acting is self.stop_law and self._next is not None
+
     def _end_wrench(self) -> None:
         self.wrench.reset()
         self.force.external.commanded.fill(0.0)
@@ -365,7 +370,7 @@ class ControlLoop:
         self._begun = True
         if dt is None:
             dt = self.state.dt or self.settings.period
-        if self.acting is self.stop_law and self._next is not None:  # states are back
+        if self.interrupted:  # states are back
             self._pass_over_time()
             self.switch(brake=True)
             dt = min(dt, self.settings.period)  # the gap does not enlarge the permitted change

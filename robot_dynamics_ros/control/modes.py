@@ -111,9 +111,9 @@ class SessionAction(Enum):
 _ACTIONS = """
 event       inactive       holding             following           reacting            disabled            stopped         faulted        deactivating   ended
 state       nothing        acting              acting              acting              acting              acting>holding  stop           acting         nothing
-silence     nothing        stop>stopped        stop>stopped        stop                stop                stop            stop           last>inactive  nothing
+silence     nothing        stop>stopped        stop>stopped        stop                stop                stop            stop           stop           nothing
 activate    start>holding  refuse              refuse              refuse              refuse              refuse          refuse         refuse         refuse
-deactivate  nothing        last>inactive       last>inactive       last>inactive       last>inactive       last>inactive   last>inactive  nothing        nothing
+deactivate  nothing        last>inactive       last>inactive       last>inactive       last>inactive       last>inactive   last>inactive  last>inactive  nothing
 halt        nothing        brake>deactivating  brake>deactivating  brake>deactivating  brake>deactivating  nothing         nothing        nothing        nothing
 follow      refuse         accept>following    accept              refuse              refuse              refuse          refuse         refuse         refuse
 hold        refuse         hold                hold>holding        refuse              refuse              refuse          refuse         refuse         refuse

@@ -128,9 +128,9 @@ class ControllerSession(SessionModes):
         Returns:
             Whether a final command must be sent now.
         """
-        if self.mode is SessionMode.DEACTIVATING:
-            return False
         if moves is None:
+            if self.mode is SessionMode.DEACTIVATING:
+                return False
             moves = self.controls and self.loop.moving and not self.repeats
         self.log.add('deactivate', moves=moves)
         self._deadline_ns = self._now_ns + _BRAKING_NS

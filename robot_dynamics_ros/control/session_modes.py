@@ -177,9 +177,10 @@ class SessionModes(ControllerParts):
     def _is_settled(self) -> bool:
         """Return whether a deactivation in motion ends: at rest, or as its time is over."""
         loop, now = self.loop, self._now_ns
-        if loop.acting is loop.stop_law or not (loop.braking or loop.moving):
+        brakes = loop.braking or loop.interrupted
+        if not brakes and (loop.acting is loop.stop_law or not loop.moving):
             return True
-        if not loop.braking:  # noise may look like a motion
+        if not brakes:  # noise may look like a motion
             self._deadline_ns = min(self._deadline_ns, now + _SETTLING_NS)
         return now >= self._deadline_ns
 
@@ -297,6 +298,9 @@ class SessionModes(ControllerParts):
         self._elapsed = 1e-9 * max(min(elapsed_ns, STOP_PERIOD_NS), 0)
         self.log.add_silence(self._elapsed)
         mode, effort = self.mode, self.loop.effort.copy()
+        if mode is SessionMode.DEACTIVATING and now_ns - self._received_ns >= _BLIND_NS:
+            self.log.add('deactivate', moves=False)
+            return self._handle(SessionEvent.DEACTIVATE)
         sends = self._handle(SessionEvent.SILENCE)
         self.log.skip_repeated(self.mode is mode and bool((self.loop.effort == effort).all()))
         return sends

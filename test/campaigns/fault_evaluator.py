@@ -152,7 +152,7 @@ class FaultEvaluator(SessionOnPlant):
     stopped_at = rated_at = braked_at = off_program_step = -math.inf
     longest_ramp = 0.0  # a transfer keeps the duration with which it began
     energy: tuple[int, float, float] | None = None
-    alone = braking = False  # the first: whether the law must act alone
+    alone = braking = silent = False  # the first: whether the law must act alone
     fresh_start = True
 
     def __init__(self, scenario: Scenario) -> None:

@@ -119,11 +119,11 @@ class FaultTrial(FaultChanges):
 
     def act(self) -> None:
         """Let the last command and the driver's own share act, after the checks of silence."""
-        mode = self.session.mode
-        if self.session.watch(self.now_ns):
+        before, self.silent = self.silent, self.session.watch(self.now_ns)
+        if self.silent:
             ends = self.session.mode is SessionMode.INACTIVE
             self._evaluate(0.02, silent=True, final=ends)
-            if mode is not SessionMode.STOPPED:
+            if not before:
                 self._note_stop(fresh=False)
         self._check_timeout()
         self._energy()

@@ -81,6 +81,16 @@ def test_an_arm_that_moves_is_at_rest_before_it_is_inactive_and_stays_there(law)
     assert np.abs(moving.q - rest).max() < 0.02
 
 
+@pytest.mark.parametrize('law', LAWS[::2])
+def test_an_arm_whose_states_are_missing_for_a_while_is_braked_once_they_return(law):
+    moving = Moving(law)
+    moving.session.deactivate()
+    moving.now_ns += 300 * MS
+    moving.watch()
+    assert 30 < moving.until_inactive() < 1000
+    assert (np.abs(moving.v) < 0.01 * moving.session.tree.velocity_limit).all()
+
+
 def test_noise_that_looks_like_a_motion_starts_no_second_brake(rng, monkeypatch):
     """It acted and the stop action, here zero, in turns until half a second had passed."""
     moving = Moving('gravity_compensation', stop_action='zero')

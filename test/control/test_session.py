@@ -101,7 +101,7 @@ reacting      reacting!      reacting!  -         inactive!     deactivating  - 
 disabled      disabled!      disabled!  -         inactive!     deactivating  -          -        disabled   disabled      disabled      disabled      -        holding       faulted!   ended!  disabled
 stopped       holding!       stopped!   -         inactive!     stopped       -          -        stopped    stopped       stopped       stopped       -        stopped       faulted!   ended!  stopped
 faulted       faulted!       faulted!   -         inactive!     faulted       -          -        faulted    faulted       faulted       faulted       -        faulted       faulted!   ended!  faulted
-deactivating  deactivating!  inactive!  -         deactivating  deactivating  -          -        inactive!  deactivating  deactivating  deactivating  -        deactivating  inactive!  ended!  deactivating
+deactivating  deactivating!  deactivating!  -         deactivating  deactivating  -          -        inactive!  deactivating  deactivating  deactivating  -        deactivating  inactive!  ended!  deactivating
 ended         ended          ended      -         ended         ended         -          -        ended      -             ended         ended         -        ended         ended      ended   ended
 """  # noqa: E501
 HEADER, *ROWS = [line.split() for line in EXPECTED.strip().splitlines()]

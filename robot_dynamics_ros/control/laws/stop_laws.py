@@ -167,8 +167,7 @@ class Brake(StopLaw):
         until = period * max(sampling.delay + 0.5, RATE_PER_DELAY / RATE_PER_PERIOD)
         self._rate = min(FASTEST_RATE, RATE_PER_DELAY / until) if until else FASTEST_RATE
         self._still, self._impulse, self._gravity, self._ahead = np.zeros((4, tree.n))
-        self.delay = sampling.delay * period
-        self._begin = self._end = self._speed = 0.0
+        self.delay, self._speed = sampling.delay * period, 0.0
 
     def reset(self, t: float, q: Array, v: Array) -> None:
         """Start to brake at a state; see :class:`ControlLaw`."""
