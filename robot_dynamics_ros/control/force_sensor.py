@@ -155,7 +155,7 @@ class ForceSensor:
         self._samples: deque[tuple[int, Array]] = deque(maxlen=_MAX_SAMPLES)
 
     def begin(self) -> None:
-        """Begin without an external effort: what was measured before control began is old."""
+        """Begin without an external effort: what was measured before is old."""
         self.external, self._received_ns = ExternalEffort(self.tree.n), -_TIMEOUT_NS
 
     def expect(self, frame: str) -> None:
@@ -204,7 +204,7 @@ class ForceSensor:
             self._samples.append((now_ns, wrench))
         np.subtract(wrench, self.tool.sensor_bias, out=self._wrench)
         self._received_ns = now_ns
-        self.external.step()
+        self.external.stepped = True
 
     def bias(self, now_ns: int) -> tuple[Array, int]:
         """Return the bias with which the arm, at rest, feels no external wrench.

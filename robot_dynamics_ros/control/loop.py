@@ -266,7 +266,8 @@ class ControlLoop:
         if law.urgent:
             self.generator.begin_glide()
         if law.urgent or not law.yields:
-            self._end_wrench()
+            self.wrench.reset()
+            self.force.external.commanded.fill(0.0)
         self.acting, self._next = law, following
         law.use_external(self.force.external)
         law.reset(t, self.q, self.v)
@@ -286,10 +287,6 @@ class ControlLoop:
     def interrupted(self) -> bool:
         """Whether the stop action acts because states are missing; then the brake follows."""
         return self.acting is self.stop_law and self._next is not None
-
-    def _end_wrench(self) -> None:
-        self.wrench.reset()
-        self.force.external.commanded.fill(0.0)
 
     def use_acting_effort(self, acting_effort: Callable[[], Array | None]) -> None:
         """Give the brake the motor plus external effort that acts until the next command does.
@@ -333,6 +330,7 @@ class ControlLoop:
         """Go on with load and reference as if no time had passed since the last tick."""
         self.load.restart(self.state.time)
         self.generator.restart(self.state.stamp_ns)
+        self.force.begin()
 
     def observe_effort(self, effort: Array) -> None:
         """Store a measured motor effort, shape (n,), N m or N; implausible entries are unknown."""
@@ -430,9 +428,10 @@ class ControlLoop:
         if self.force.frame:
             self.force.update(self.state.stamp_ns, self.q)
         external, transfer = self.force.external, self.transfer
-        uses_force = self.acting.answers_force or transfer.former is not None
-        if external.stepped and external.has_stepped() and uses_force:
-            transfer.limit_rate()
+        if external.stepped:
+            external.stepped = False
+            if self.acting.answers_force or transfer.former is not None:
+                transfer.limit_rate()
         if self.wrench.active:
             self.wrench.update(self.state.stamp_ns, self.q, external.commanded)
 

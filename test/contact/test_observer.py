@@ -186,6 +186,17 @@ def test_an_implausible_measured_wrench_is_refused_and_the_last_one_stays():
         assert 0.0 < np.abs(external.effort).max() < 10.0
 
 
+def test_a_wrench_from_before_a_reset_of_the_time_does_not_act_again_at_that_time():
+    felt = ObservedArm('scara')
+    felt.run(500)
+    felt.session.measure_wrench('tool', [10.0, -10.0, 10.0, 0.5, -0.5, 0.5])
+    felt.run(1)
+    assert felt.session.loop.force.external.measured
+    felt.now_ns = 0
+    felt.run(520)
+    assert not felt.session.loop.force.external.measured
+
+
 def test_a_wrench_that_arrives_goes_and_returns_changes_the_command_slowly():
     """At most 1/20 of each limit per ms, as after a change of the law."""
     felt, steps = ObservedArm('scara', law='impedance', impedance_mass_factor=0.2), []
