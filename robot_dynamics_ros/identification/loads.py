@@ -39,7 +39,7 @@ _REACH = 0.15  # m, prior distance of the centre of mass of a load from its fram
 _VAGUE = 0.5  # of it or of the estimate: deviation of a coordinate that is not determined
 #: Relative deviation of described masses, and of gains that are not known better.
 STILL_TRUSTED = 0.1
-_CARRIES = 0.02  # of the largest gravity variation: minimum of a joint to scale its gain
+_CARRIES = 0.01  # of the largest gravity effort: least variation at a joint to scale its gain
 _ALIKE = 0.25  # maximum relative residual between nominal and identified gravity effort
 _DETERMINED = 0.25  # maximum relative deviation of a gain that a load determines
 _ROUNDS = 30
@@ -104,7 +104,7 @@ def gains_by_weight(arm: Identification, recording: Recording) -> DriveGains:
     slope, alike = compared(felt, own)
     rest = np.sqrt(np.maximum(1.0 - np.square(np.diag(alike)), 0.0))  # of what is felt
     varies = own.std(axis=0)
-    carries = (varies > _CARRIES * varies.max()) & (rest < _ALIKE) & (slope > 0.0)
+    carries = (varies > _CARRIES * np.abs(own).max()) & (rest < _ALIKE) & (slope > 0.0)
     if not carries.any():
         return DriveGains.of_profile(tree, STILL_TRUSTED)
     factor = np.full(tree.n, np.median(1.0 / slope[carries]))

@@ -63,6 +63,7 @@ _OWN = 0.9  # of the largest correlation of a velocity: least that with its own 
 _SPAN = 8  # steps over which velocities are compared with positions: noise of times is less there
 _SPANS = 100_000  # that are compared, up to twice as many
 LATE = 0.75  # periods; those of a simulator, at the end of a step, are late by half a one
+_CLOCK = 0.01  # least relative difference of all rates that is a clock
 _SAME_RATE = 0.2  # relative tolerance between velocities and derivatives of positions
 _AS_MEASURED = Preparation('sampled', cutoff=AUTO, effort='measured')
 _LIKELY = 2  # number of changes whose other causes are searched, too
@@ -280,7 +281,8 @@ def late_velocities(run: Recording) -> Iterator[str]:
     r"""Yield a sentence if velocities come later or earlier than positions by a state or more.
 
     Over a span, the way is longer than the integral of velocities that are late by
-    :math:`\delta` by :math:`\delta \Delta v`, to first order.
+    :math:`\delta` by :math:`\delta \Delta v`, to first order. If it is so by the same share of the
+    way at all joints, the clock of the times is another one, which is a sentence, too.
 
     Args:
         run: A recording without outliers.
@@ -288,12 +290,20 @@ def late_velocities(run: Recording) -> Iterator[str]:
     run = longest_piece(run)
     if len(run.time) < LEAST_STATES:
         return
-    steps, late = np.diff(run.time), np.zeros(len(run.joints))
+    steps, late, rates = np.diff(run.time), np.zeros(len(run.joints)), list[float]()
     for i in np.flatnonzero(moving(run)):
-        v = run.velocity[:, i]
-        missed = np.diff(run.position[:, i]) - 0.5 * (v[1:] + v[:-1]) * steps
-        slope, alike = _compared_over_spans([(missed, np.diff(v))])
+        q, v = run.position[:, i], run.velocity[:, i]
+        moved = 0.5 * (v[1:] + v[:-1]) * steps
+        slope, alike = _compared_over_spans([(np.diff(q) - moved, np.diff(v))])
         late[i] = slope[0] if abs(alike[0, 0]) > _ALIKE else 0.0
+        rates += compared(np.cumsum(moved)[:, np.newaxis], q[1:, np.newaxis])[0].tolist()
+    off = np.array(rates) - 1.0
+    if len(off) > 1 and np.abs(off).min() > max(_CLOCK, 3.0 * np.ptp(off)):
+        yield (
+            f'velocities of all joints are {np.median(rates):.4g} times the derivatives of '
+            'positions: inertia is off by as much, or its square; are the times of the states '
+            'those of another clock, or all velocities in another unit?'
+        )
     for word, lag in (('later', late), ('earlier', -late)):
         joints = np.flatnonzero(lag > LATE * np.median(steps)).tolist()
         if joints:

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from recorded_arm import frictionless, measured_arm, measured_run, sinusoids
-from samples import DOWN_Z
+from samples import DOWN_Z, sample
 
 from robot_dynamics_ros.cli.identify_results import _payload_sentences
 from robot_dynamics_ros.errors import ModelError, RecordingError
@@ -250,12 +251,19 @@ def test_gains_are_scaled_by_the_weight_of_the_arm(tree):
     assert "arm's own weight at lift, elbow" in gains.source
 
 
-def test_gains_that_no_weight_scales_are_not_known_better_than_a_description(found, tree):
-    unknowns = Unknowns(tree.with_gravity(np.zeros(3)), found.plan.unknowns.terms)
-    gains = gains_by_weight(
-        replace(found, plan=replace(found.plan, unknowns=unknowns)), measured(7)
+@pytest.mark.parametrize(
+    ('arm', 'gravity'), [(measured_arm(), np.zeros(3)), (sample('scara'), DOWN_Z)]
+)
+def test_gains_that_no_weight_scales_are_not_known_better_than_a_description(arm, gravity, rng):
+    """Of a SCARA the weight at the slide never changes: its rounding gave factors of 5 and 0.2."""
+    run = measured_run(arm, sinusoids(rng, arm.tree.n, np.arange(0.0, 4.0, PERIOD)))
+    unknowns = Unknowns(arm.tree.with_gravity(gravity))
+    learned = SimpleNamespace(
+        plan=SimpleNamespace(unknowns=unknowns, preparation=PREPARATION),
+        physical=SimpleNamespace(values=0.9 * unknowns.nominal),
     )
-    assert_array_equal([gains.factor, gains.deviation], [[1.0] * 3, [0.1] * 3])
+    gains = gains_by_weight(learned, run)
+    assert_array_equal([gains.factor, gains.deviation], np.outer([1.0, 0.1], np.ones(arm.tree.n)))
 
 
 @pytest.mark.slow

@@ -247,6 +247,15 @@ def test_velocities_that_come_late_alone_are_told(states, told, command):
             assert told in command(name, run).said
 
 
+@pytest.mark.parametrize(('scale', 'told'), [(1.02, ' 1.02 '), (0.98, ' 0.98 '), (1.002, None)])
+def test_times_of_another_clock_are_told(scale, told):
+    """An inertia that was off by as much was told; one velocity alone is no clock."""
+    run, clock = run_of(1), np.array([1.0, scale, 1.0])
+    assert list(late_velocities(replace(run, velocity=run.velocity * clock))) == []
+    said = list(late_velocities(replace(run, time=run.time * scale)))
+    assert [told in sentence for sentence in said] == [True] * (told is not None)
+
+
 @pytest.mark.parametrize('half', [-0.5, 0.5])
 def test_velocities_at_an_end_of_each_step_are_those_of_a_simulator(half):
     run = run_of(1)
