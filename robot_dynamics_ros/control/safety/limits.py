@@ -354,8 +354,10 @@ def _bounded(
     The bound is above g while the joint is inside and does not move towards the limit: it then
     holds only for efforts ``tau``, before any bound, that exceed g.
     """
-    left = maximum(joint.limit + g, _LEAST_ROOM * joint.limit)
-    brake = minimum(joint.brake, left / joint.mass)
+    left, least = joint.limit + g, _LEAST_ROOM * joint.limit
+    # What weighs more than its motor bears hangs on a loop, or falls whatever is done.
+    room = select(left, 0.0, joint.limit, maximum(left, least))
+    brake = minimum(joint.brake, room / joint.mass)
     joint = joint._replace(brake=brake, linear=brake / (joint.rate * joint.rate))
     most = g + joint.mass * acceleration_bound(d, w, joint)
     extension = _friction_extension(d, w, joint, joint.damping * w + joint.coulomb)
