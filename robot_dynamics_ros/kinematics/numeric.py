@@ -154,10 +154,11 @@ def nearest_configuration(
 
     Raises:
         UnknownNameError: The robot has no such frame.
-        ShapeError: The position has the wrong shape.
+        ShapeError: The position or start has the wrong shape.
     """
     p = array('position', position, (3,))
     weight = np.array([_POSITION_WEIGHT] * 3 + ([] if R is None else [1.0] * 3))
+    start = array('start', start, (tree.n,))
     clipped = np.clip(start, tree.reference_lower, tree.reference_upper)
     return _descend(tree, frame, p, R, clipped, 1e-9, _NEAREST_STEPS, weight)[0]
 

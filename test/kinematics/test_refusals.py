@@ -57,6 +57,7 @@ four_dof.inverse(None, 0.0)                        | ShapeError: p has shape ();
 four_dof.inverse_pose(R4, None)                    | ShapeError: p has shape (); expected (3,)
 inverse_kinematics(ARM, [0.0, 0.0])                | ShapeError: position
 inverse_kinematics(ARM, THREE, start=np.zeros(3))  | ShapeError: start
+nearest_configuration(ARM, THREE, None, 'tool', THREE) | ShapeError: start
 frame_jacobian(TREE, [0, 0])                       | ShapeError: q has shape (2,); expected (4,)
 inverse_kinematics(ARM, [0.0, np.nan, 0.0])      | NonFiniteError: position is not finite
 inverse_kinematics(ARM, THREE, tolerance=0.0)      | ParameterError: parameter tolerance = 0
