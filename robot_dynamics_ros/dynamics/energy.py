@@ -134,6 +134,6 @@ def power(tree: Robot, q: Array, v: Array, tau: Array, wrenches: Wrenches | None
     E, origin = identity(3, rows.dtype), zeros(3, rows.dtype)
     for i, wrench in enumerate(rows):
         motion = frame_motion(tree, q, v, BodyFrame(i, E, origin))
-        velocity, R = motion.J @ v, motion.R_WF
-        total = total + wrench[:3] @ (R.T @ velocity[:3]) + wrench[3:] @ (R.T @ velocity[3:])
+        velocity = (motion.J @ v).reshape(2, 3) @ motion.R_WF
+        total = total + wrench @ velocity.ravel()
     return total

@@ -114,7 +114,6 @@ def inverse_kinematics(
             raise ParameterError('R', R.tolist(), 'must be a rotation matrix')
     require_positive(tolerance=tolerance, iterations=iterations)
     q = tree.middle if start is None else array('start', start, (tree.n,))
-    q = np.clip(q, tree.reference_lower, tree.reference_upper)
     rng = np.random.default_rng(seed)
     total, attempts, best = 0, 0, (math.inf, 0, q, np.full(3, np.inf))
     while attempts <= restarts:
@@ -159,8 +158,7 @@ def nearest_configuration(
     p = array('position', position, (3,))
     weight = np.array([_POSITION_WEIGHT] * 3 + ([] if R is None else [1.0] * 3))
     start = array('start', start, (tree.n,))
-    clipped = np.clip(start, tree.reference_lower, tree.reference_upper)
-    return _descend(tree, frame, p, R, clipped, 1e-9, _NEAREST_STEPS, weight)[0]
+    return _descend(tree, frame, p, R, start, 1e-9, _NEAREST_STEPS, weight)[0]
 
 
 def _status(tree: Robot, q: Array, reached: bool) -> Status:
@@ -181,7 +179,7 @@ def _descend(
     weight: Array | float = 1.0,
 ) -> tuple[Array, Array, int]:
     """Run one attempt; return the final configuration, its weighted error and the iterations."""
-    damping = 1e-2
+    damping, q = 1e-2, np.clip(q, tree.reference_lower, tree.reference_upper)
     error = weight * _error(tree, frame, p, R, q)
     zero = np.zeros(tree.n)
     for count in range(iterations):
