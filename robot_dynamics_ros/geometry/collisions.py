@@ -162,7 +162,7 @@ class CollisionChecker:
         excluded |= self._always_close(pairs)
         self._pairs = np.array([x for x in pairs if x not in excluded], int).reshape(-1, 2)
         named = (sorted((parts[i].name, parts[j].name)) for i, j in excluded)
-        self.excluded = tuple(sorted({(first, second) for first, second in named}))
+        self.excluded = tuple(sorted(set(map(tuple, named))))
         self._motion_bounds, self._closest = self._relative_motion(), 0
 
     def find_close_pair(self, q: Array) -> ClosePair | None:
@@ -262,21 +262,20 @@ class CollisionChecker:
         """Return bounds on the relative motion of pairs per unit of each joint, (pairs, n)."""
         tree = self._tree
         moves_with = np.zeros((len(self._parts), tree.bodies), dtype=bool)
-        farthest = np.zeros(tree.bodies)  # points of the body and those it carries from its joint
+        # Points of the body and those it carries from its joint; last: of the base, body -1.
+        farthest = np.zeros(tree.bodies + 1)
         for row, part in zip(moves_with, self._parts, strict=True):
             row[list(tree.path(part.body))] = True
-            if part.body >= 0:
-                size = float(np.linalg.norm(part.surface.vertices, axis=1).max())
-                farthest[part.body] = max(farthest[part.body], size)
+            size = np.linalg.norm(part.surface.vertices, axis=1).max()
+            farthest[part.body] = max(farthest[part.body], size)
         rates, most = np.abs(tree.rate), np.abs(tree.sampled_range).max(axis=0)
         stroke = rates @ most + np.abs(tree.positions(0.0 * most))
         travel = np.where(tree.prismatic, stroke, 0.0)
         for i in reversed(range(tree.bodies)):
-            if (parent := tree.parent[i]) >= 0:
-                beyond = float(np.linalg.norm(tree.p_PJ[i])) + travel[i] + farthest[i]
-                farthest[parent] = max(farthest[parent], beyond)
+            parent, beyond = tree.parent[i], np.linalg.norm(tree.p_PJ[i]) + travel[i] + farthest[i]
+            farthest[parent] = max(farthest[parent], beyond)
         first, second = self._pairs.T
-        reach = np.where(tree.prismatic, 1.0, farthest)
+        reach = np.where(tree.prismatic, 1.0, farthest[:-1])
         between = (moves_with[first] != moves_with[second]) * reach
         return np.asarray(between @ rates)
 
