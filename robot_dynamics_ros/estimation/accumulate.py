@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, Generic, NamedTuple, TypeVar
 
@@ -36,6 +37,17 @@ class ColumnTable:
         return cls(*(np.concatenate(column) for column in columns))
 
 
+@contextmanager
+def temporary_space() -> Iterator[None]:
+    """Raise a RecordingError where temporary files cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        culprit = f'temporary folder {tempfile.tempdir or ""!r}'
+        remedy = 'free space there, or set TMPDIR to another folder'
+        raise RecordingError(culprit, f'is full or cannot be written ({error})', remedy) from error
+
+
 class GrowingTable(Generic[_Table]):
     """Appends rows, and returns all of them as one table.
 
@@ -44,11 +56,15 @@ class GrowingTable(Generic[_Table]):
 
     Args:
         empty: A table without rows, for the types and shapes of its columns.
+
+    Raises:
+        RecordingError: There is no folder for the files.
     """
 
     def __init__(self, empty: _Table) -> None:
         self._empty = empty
-        self._files = [tempfile.TemporaryFile() for _ in vars(empty)]  # noqa: SIM115
+        with temporary_space():
+            self._files = [tempfile.TemporaryFile() for _ in vars(empty)]  # noqa: SIM115
 
     def append(self, rows: _Table) -> None:
         """Append the rows of a table.
@@ -56,14 +72,10 @@ class GrowingTable(Generic[_Table]):
         Raises:
             RecordingError: There is no space for the files.
         """
-        try:
+        with temporary_space():
             for file, column in zip(self._files, vars(rows).values(), strict=True):
                 file.write(np.ascontiguousarray(column).data)
                 file.flush()  # numpy's tofile ignores an error of the last bytes
-        except OSError as error:
-            folder = tempfile.gettempdir()
-            remedy = 'free space there, or set TMPDIR to another folder'
-            raise RecordingError(f'folder {folder!r}', f'is full ({error})', remedy) from error
 
     def joined(self) -> _Table:
         """Return all rows; nothing can be appended afterwards."""
@@ -225,7 +237,7 @@ def envelope(
     return series
 
 
-def thinned(count: int, points: int = 1000) -> slice:
+def thinned(count: int, points: int) -> slice:
     """Return rows of a table at regular intervals, ``points`` to twice as many, or all.
 
     The intervals are the least power of two that is enough.

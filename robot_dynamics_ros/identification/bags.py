@@ -189,15 +189,12 @@ def evaluate_bag(source: Source, trial: Trial) -> BagOutcome:
     short: list[str] = []
     try:
         run, notes = source.read()
-        pairs = list(trial.series(run, short))
+        pairs = [tuple(series.sums for series in pair) for pair in trial.series(run, short)]
     except (RobotDynamicsError, OSError) as error:
         return BagOutcome.failed(source.path, str(error))
     if not pairs:
         return BagOutcome.failed(source.path, short[0])
-    sums = tuple(
-        reduce(ResidualSums.merged, (series.sums for series in robot))
-        for robot in zip(*pairs, strict=True)
-    )
+    sums = tuple(reduce(ResidualSums.merged, robot) for robot in zip(*pairs, strict=True))
     return BagOutcome(source.path, tuple(notes), sums=sums)
 
 
@@ -264,9 +261,8 @@ def _first_series(
 ) -> tuple[tuple[ResidualSeries, ResidualSeries], float, tuple[str, ...]]:
     """Return a bag's residual series, of its first usable half, its origin, remarks on gravity."""
     run, _ = source.read()
+    fit = fitted_gravity(evaluated(run, trial.nominal, trial.preparation), trial.nominal)
     for pair in trial.series(run, []):
-        motion = evaluated(run, trial.nominal, trial.preparation)
-        fit = fitted_gravity(motion, trial.nominal)
         if fit is None or fit.verdict in ('agrees', 'perhaps'):
             return pair, run.origin, ()
         return pair, run.origin, (fit.sentence('give --gravity {}', 'give --gravity 0 0 0'),)

@@ -60,11 +60,11 @@ class ResidualSeries:
             raise RecordingError(
                 'the recording', 'has no usable states in a row', 'record for longer'
             )
-        parts = (
-            (model.unexplained, model.determined, model.rigid, model.parts['friction'])
-            for _, model in EffortModel(tree).blocks(motion)
-        )
-        rest, sliding, load, friction = map(np.concatenate, zip(*parts, strict=True))
+        rest, load, friction = np.empty((3, *motion.q.shape))
+        sliding = np.empty(motion.q.shape, dtype=bool)
+        for rows, model in EffortModel(tree).blocks(motion):
+            rest[rows], sliding[rows] = model.unexplained, model.determined
+            load[rows], friction[rows] = model.rigid, model.parts['friction']
         return cls(motion.time, motion.effort, rest, sliding, motion.v_friction, load, friction)
 
     @property

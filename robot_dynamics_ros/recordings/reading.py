@@ -319,11 +319,16 @@ class RecordingReader(ExitStack):
             ns, -1 if one is missing; what is wrong with the commands, one sentence each.
         """
         fills, count = self.topics.filled(self.layout.joints), len(rows.place)
-        effort, answer = np.full((count, len(self.layout.joints)), np.nan), np.full(count, -1)
+        effort: Array = np.broadcast_to(np.nan, (count, len(self.layout.joints)))
+        answer = np.full(count, -1)
         complete, wrong = np.ones(count, dtype=bool), list[int]()
         for topic, commands in given.items():
             values, arrived, unpaired = pair(rows, commands, self.layout.commands)
-            effort[:, fills[topic]] = values[:, 0]
+            if len(fills[topic]) < effort.shape[1]:  # else all joints have one topic
+                effort = effort.copy()
+                effort[:, fills[topic]] = values[:, 0]
+            else:
+                effort = values[:, 0]
             complete &= arrived >= 0
             answer = np.maximum(answer, arrived)
             wrong += commands.stamp_ns[~np.isfinite(commands.values).all(axis=(1, 2))].tolist()

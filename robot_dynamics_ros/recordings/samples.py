@@ -128,6 +128,8 @@ class Samples:
         They are unknown, as of a gripper whose driver tells none.
         """
         acts = np.nan_to_num(self.run.effort).any(axis=0)
+        if acts.all():
+            return self.motion
         return replace(self.motion, effort=np.where(acts, self.motion.effort, np.nan))
 
     def near(self, time: Array, mask: Array, periods: float = 0.0) -> Array:

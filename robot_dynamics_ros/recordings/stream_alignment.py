@@ -142,6 +142,7 @@ def usable_rows(
     huge = ~incomplete & ~plausible.all(axis=(1, 2))
     copied = copied_rows(rows.stamp_ns, rows.values) & (not every)
     rows = rows.where(~(incomplete | huge | copied))
+    back = (np.diff(rows.stamp_ns) < 0).sum() / max(1, len(rows.stamp_ns))
     accepted, shift, left_out, restarts = _in_order(rows.stamp_ns)
     rows, shift = rows.where(accepted), shift[accepted]
     rows = replace(rows, stamp_ns=rows.stamp_ns + shift)
@@ -166,9 +167,11 @@ def usable_rows(
         text = f'no state for {length} after {begin}: a pause, or a clock that jumps'
         notes.append(text if more == 1 else f'{text}; {more - 1} more')
     problems = []
+    if back > _MANY:
+        problems.append(f'times go back at {back:.0%} of the states: sort them by time')
     if incomplete.sum() > _MANY * len(finite):
         remedy = ': read the other joints only, with --joints and --recorded-joints' if of else ''
-        problems = [
+        problems += [
             f'{incomplete.mean():.0%} of the states have a non-finite position{of}{remedy}'
         ]
     return rows, clock, notes + restarts, problems
@@ -342,8 +345,11 @@ def pair(rows: Rows, given: Rows, how: Assignment) -> Pairs:
     place = np.searchsorted(times, starts, side='left', sorter=order)
     paired = place < np.searchsorted(times, ends, side='left', sorter=order)
     chosen = order[place[paired]]
-    values = np.full((len(starts), *given.values.shape[1:]), np.nan)
     arrived = np.full(len(starts), -1, dtype=np.int64)
+    shape = len(starts), *given.values.shape[1:]
+    if not len(times):  # as of a reference that was not recorded
+        return Pairs(np.broadcast_to(np.nan, shape), arrived, times)
+    values = np.full(shape, np.nan)
     values[paired], arrived[paired] = given.values[chosen], given.arrival_ns[chosen]
     unpaired = times >= starts[0]
     unpaired[chosen] = False

@@ -190,6 +190,7 @@ MONITOR = (
 RECORDER = (
     F('bag', '', 'Folder of the bag, which must not exist yet; empty: bag_<date and time>.'),
     F('controller', 'controller', 'Name of the controller node whose topics are recorded.'),
+    F('state_topic', 'joint_states', 'Topic of the states, as of a driver profile.'),
     F('record_clock', False, 'Record /clock.'),
     F('extra_topics', [''], "Additional topics, each 'name' (the type is looked up once a "
       "publisher exists) or 'name package/msg/Type'."),

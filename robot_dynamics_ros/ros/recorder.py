@@ -111,10 +111,10 @@ class Stream:
         return leading_stamp_ns(data) if self.stamped else 0
 
 
-def streams_of(controller: str) -> list[Stream]:
+def streams_of(controller: str, states: str = STATES) -> list[Stream]:
     """Return the topics of a run, in the order in which messages of equal time are recorded."""
     return [
-        Stream(STATES, 'sensor_msgs/msg/JointState', periodic=True),
+        Stream(states, 'sensor_msgs/msg/JointState', periodic=True),
         Stream(COMMANDS, 'std_msgs/msg/Float64MultiArray', periodic=True),
         Stream(f'{controller}/reference', 'sensor_msgs/msg/JointState', periodic=True),
         Stream(f'{controller}/joint_trajectory', 'trajectory_msgs/msg/JointTrajectory'),
@@ -163,12 +163,14 @@ class Recorder(PackageNode):
         self._begins_at_zero: bool | None = None  # the clock of the states; None: unknown
         self._end_sent = sys.maxsize
         self._newest_ns = 0
-        streams, self._untyped = streams_of(settings['controller']), list[str]()
+        streams = streams_of(settings['controller'], settings['state_topic'])
+        self._untyped = list[str]()
         if settings['record_clock']:
             streams.append(Stream('/clock', 'rosgraph_msgs/msg/Clock'))
         extra = [text.split() for text in settings['extra_topics'] if text.strip()]
-        with refusing(f'controller: {settings["controller"]!r}', RuntimeError):
-            self.resolve_topic_name(settings['controller'])
+        for name in ('controller', 'state_topic'):
+            with refusing(f'{name}: {settings[name]!r}', RuntimeError):
+                self.resolve_topic_name(settings[name])
         for topic, *kind in extra:
             with refusing(f'extra_topics: {topic!r}', RuntimeError):
                 self.resolve_topic_name(topic)
@@ -179,7 +181,7 @@ class Recorder(PackageNode):
         self._bag = BagWriter(settings['bag'] or time.strftime('bag_%Y_%m_%d-%H_%M_%S'))
         self._stamper = TimestampAssigner(self._bag.write)
         self._streams = list[Stream]()
-        self._rivals = Rivals(self, STATES)
+        self._rivals = Rivals(self, settings['state_topic'])
         self._group = PolledGroup(in_bursts=settings['best_effort'] and not extra)
         for stream in streams:
             stream.reliable = not (settings['best_effort'] and stream.periodic)
@@ -248,7 +250,7 @@ class Recorder(PackageNode):
         stamp = stream.stamp(data)
         if sent >= self._end_sent:
             return
-        if stream.topic != STATES:
+        if stream is not self._streams[0]:
             self._stamper.add(stream.name, sent, stamp, data)
             return
         if data[4:12] == _NO_STAMP:
@@ -298,7 +300,7 @@ class Recorder(PackageNode):
             for stream in self._streams
             if not stream.received
             and (
-                stream.topic in (STATES, COMMANDS)
+                stream in self._streams[:2]
                 or (stream.at_startup and self.count_publishers(stream.name))
             )
         ]
@@ -332,11 +334,11 @@ class Recorder(PackageNode):
         if self._stamper.jumps:
             log.warning(f'time went back {self._stamper.jumps} times')
         states, commands, reference, *_ = self._streams
-        silent = [] if self._stamper.states else [states]
+        silent = [] if self._stamper.states else [(states, 'state_topic')]
         if reference.received and not (commands.received or self._settings['extra_topics'][0]):
-            silent.append(commands)
-        for stream in silent:
-            remedy = 'remap it to that of the driver, as hardware.launch.py record:=true does'
+            silent.append((commands, 'extra_topics'))
+        for stream, parameter in silent:
+            remedy = f'remap it to that of the driver, or name that by {parameter}'
             log.warning(f'no message received on {stream.name}: {remedy}')
         log.info(f'closed {self._bag.path}')
         return lost

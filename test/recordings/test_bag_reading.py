@@ -107,6 +107,9 @@ def test_columns_are_in_files_that_vanish(tmp_path, monkeypatch):
 def test_a_full_folder_of_temporary_files_is_named(tmp_path, monkeypatch):
     bag = write(tmp_path / 'bag', Motion(30).messages())
     full = lambda: open('/dev/full', 'r+b')  # noqa: E731, SIM115
+    monkeypatch.setattr(tempfile, 'tempdir', '/no/folder')
+    with pytest.raises(RecordingError, match=r"temporary folder '/no/folder'.* set TMPDIR"):
+        read_recording(bag)
     monkeypatch.setattr(tempfile, 'TemporaryFile', full)
     with pytest.raises(RecordingError, match='is full .* set TMPDIR'):
         read_recording(bag)

@@ -35,6 +35,7 @@ from robot_dynamics_ros.errors import RecordingError, RobotDynamicsError
 from robot_dynamics_ros.recordings.bag.files import codec
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, analyze_bag
 from robot_dynamics_ros.recordings.reading import (
+    RecordingReader,
     RobotChoice,
     read_recording,
 )
@@ -116,7 +117,7 @@ DAMAGES = {
     'a message': ('mcap', overwritten(lambda data: state_1500(data) - 31), False,
                   ('what follows is not read', 'mcap recover {name}')),
     'a page': ('sqlite3', overwritten(lambda data: state_1500(data) // PAGE * PAGE), False,
-               ('what follows is not read', 'sqlite3 {name} .recover')),
+               ('what follows is not read', "sqlite3 {name} '.clone ")),
     'a checksum': ('mcap', overwritten(lambda data: chunks(data)[1] + 9 + 24, b'spoi'), True,
                    ('damaged at byte {chunk}',)),
 }  # fmt: skip
@@ -318,11 +319,15 @@ def test_a_storage_file_that_is_missing_or_not_listed_is_told(tmp_path):
         shutil.copy(storage_file(write(tmp_path / name, part)), bag / f'{name}.mcap')
     metadata = bag / 'metadata.yaml'
     content = yaml.safe_load(metadata.read_text())
-    content['rosbag2_bagfile_information']['relative_file_paths'].append('run_10.mcap')
+    information = content['rosbag2_bagfile_information']
+    information['relative_file_paths'].append('run_10.mcap')
+    counts = {'topic_metadata': {'name': STATES}, 'message_count': 300}
+    information['topics_with_message_count'] = [{}, counts]  # the first is damaged
     metadata.write_text(yaml.safe_dump(content))
     run = read_recording(bag)
     assert run.position.tobytes() == motion.q.tobytes()
-    assert run.notes == ('my.mcap: not listed in metadata.yaml; not read',)
+    lost = f'100 of 300 messages on {STATES} are lost'
+    assert run.notes == ('my.mcap: not listed in metadata.yaml; not read', lost)
     (bag / 'run.mcap').unlink()
     assert 'run.mcap: listed in metadata.yaml, but missing' in read_recording(bag).notes
 
@@ -392,6 +397,12 @@ def test_a_straggler_and_repetitions_are_left_out(read):
     assert run.stamp_ns.tolist() == np.delete(motion.stamps, 40).tolist()
     assert '1 state older than the previous state: left out' in run.notes
     assert '1 state with the timestamp of the previous state: left out' in run.notes
+
+
+def test_states_whose_times_go_back_are_a_problem(tmp_path):
+    with RecordingReader(write(tmp_path / 'bag', Motion(100).states()[::-1])) as reader:
+        reader.read()
+    assert reader.problems == ('times go back at 99% of the states: sort them by time',)
 
 
 def test_states_without_stamps_have_the_times_of_the_bag(read):

@@ -247,9 +247,9 @@ def test_what_has_no_valid_time_is_recorded_and_ends_no_recording(processes, pee
 def test_states_without_timestamps_have_the_times_at_which_they_were_sent(
     processes, peer, tmp_path
 ):
-    given = {'bag': str(tmp_path / 'bag'), 'max_duration_s': 0.5}
+    given = {'bag': str(tmp_path / 'bag'), 'max_duration_s': 0.5, 'state_topic': 'arm/states'}
     recorder = processes.start('recorder', given)
-    states, begin = peer.publisher(JointState, RUN[0]), time.time()
+    states, begin = peer.publisher(JointState, '/arm/states'), time.time()
 
     def ended() -> bool:
         states.publish(joint_state(0, [time.time()], names=['j']))
@@ -257,7 +257,7 @@ def test_states_without_timestamps_have_the_times_at_which_they_were_sent(
 
     peer.spin_until(ended, 30, 'end of the recorder')
     assert recorder.wait() == 0
-    times = np.array(stamps(read(tmp_path / 'bag')[RUN[0]])) / NANO
+    times = np.array(stamps(read(tmp_path / 'bag')['/arm/states'])) / NANO
     assert begin < times[0] < times[-1] < time.time()
     assert 0.2 < times[-1] - times[0] <= 0.5
 

@@ -24,6 +24,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from robot_dynamics_ros.errors import MissingDependencyError, RecordingError
+from robot_dynamics_ros.estimation.accumulate import temporary_space
 from robot_dynamics_ros.recordings.bag.tables import TABLE_SUFFIXES, is_table
 from robot_dynamics_ros.yaml_reader.parsing import yaml_mapping
 
@@ -85,8 +86,9 @@ def find_files(path: str | os.PathLike[str]) -> BagFiles:
         notes = [f'{_METADATA} is {what}: every storage file in the folder was read']
     if not isinstance(metadata, dict):
         return BagFiles(path, tuple(present), notes=tuple(notes))
-    with suppress(KeyError, TypeError, ValueError, OverflowError):  # damaged ones
-        for entry in metadata['topics_with_message_count']:
+    listed = metadata.get('topics_with_message_count')
+    for entry in listed if isinstance(listed, list) else ():
+        with suppress(KeyError, TypeError, ValueError, OverflowError):  # a damaged one
             counts[str(entry['topic_metadata']['name'])] = int(entry['message_count'])
     with suppress(KeyError, AttributeError):
         remarks = {str(key): str(x) for key, x in metadata['custom_data'].items()}
@@ -176,12 +178,13 @@ def decompress(data: Any, method: str) -> tuple[bytes, bool]:
 
 def new_folder(copies: ExitStack) -> Path:
     """Return a new temporary folder, which exists until ``copies`` is closed."""
-    return Path(copies.enter_context(TemporaryDirectory(prefix='robot_dynamics_bag_')))
+    with temporary_space():
+        return Path(copies.enter_context(TemporaryDirectory(prefix='robot_dynamics_bag_')))
 
 
 def decompress_file(source: Path, target: Path) -> bool:
     """Decompress a zstd file up to its end or the first damage; return whether it was intact."""
-    with target.open('wb') as out:
+    with temporary_space(), target.open('wb') as out:
         return _unpack(source, 'zstd', out.write)
 
 
@@ -214,12 +217,12 @@ def readable_database(path: Path, copies: ExitStack) -> tuple[Path, str]:
     if not (cut or logs):
         return path, ''
     target = new_folder(copies) / path.name
-    shutil.copyfile(path, target)
+    with temporary_space():
+        for file in (path, *logs):
+            shutil.copyfile(file, target.with_name(file.name))
     if not logs:
         os.truncate(target, cut)
         return target, 'it ends early, within a page'
-    for log in logs:
-        shutil.copyfile(log, target.with_name(log.name))
     with closing(sqlite3.connect(target)) as connection, suppress(sqlite3.DatabaseError):
         connection.execute('PRAGMA schema_version').fetchall()  # applies or rolls back
     return target, 'its recorder did not close it: its journal was used'

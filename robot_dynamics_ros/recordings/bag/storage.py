@@ -305,7 +305,7 @@ class SqliteStorage(Storage):
         yield block
 
     def _add_damage(self, error: sqlite3.Error) -> None:
-        command = f'sqlite3 {shlex.quote(self.path.name)} .recover | sqlite3 repaired.db3'
+        command = f"sqlite3 {shlex.quote(self.path.name)} '.clone repaired.db3'"
         self.add_damage(f'a part of it is missing or damaged ({error})', command)
 
     def _connection(self) -> sqlite3.Connection:

@@ -126,7 +126,8 @@ def limits(run: Recording, tree: Robot, source: str = 'commanded') -> MetricResu
     below, above = np.fmin.reduce(q) - tree.position_lower, tree.position_upper - np.fmax.reduce(q)
     least, outside, commands = np.minimum(below, above), beyond.sum(axis=0), saturated.sum(axis=0)
     share = velocity.peak / tree.velocity_limit
-    fast = (np.abs(run.velocity) > _OVERSPEED * tree.velocity_limit).sum(axis=0)
+    most = _OVERSPEED * tree.velocity_limit
+    fast = ((run.velocity > most) | (run.velocity < -most)).sum(axis=0)
     limit = np.where(limited, tree.effort_limit, np.nan)
     peak = np.where(effort.count > 0, effort.peak, np.nan)
     figures = {
