@@ -85,6 +85,8 @@ class ControlLoop:
         effort: The last command, shape (n,), N m or N, finite and limited, without driver share.
         measured_effort: Last measured motor effort, shape (n,), N m or N; NaN if unknown.
         guard: Joint-limit guard.
+        acting_effort: For the brake, returns the motor plus external effort that acts until the
+            next command does, shape (n,), N m or N; None: unknown.
     """
 
     stop_law: StopLaw
@@ -120,7 +122,7 @@ class ControlLoop:
         states, efforts = (self.q, self.v, self._gravity), (self._desired, self.transfer.effort)
         joined = self.driver.transmissions
         self._filter = SafetyFilter(states, efforts, self.limiter, self.guard, joined)
-        self._acting_effort: Callable[[], Array | None] = lambda: None
+        self.acting_effort: Callable[[], Array | None] = lambda: None
         self._idle = Gravity(tree, kernels)  # from which control begins
         self.acting: ControlLaw = self._idle
         self._next: ControlLaw | None = None  # after the brake, or a stop action without states
@@ -154,7 +156,7 @@ class ControlLoop:
         self.limiter.configure(limits, settings.rates(self.tree.n))
         if getattr(previous, 'stopping', None) != settings.stopping:
             self._make_stop_laws(settings)
-        self.transfer.configure(settings.activation_ramp_s)
+        self.transfer.duration = settings.activation_ramp_s
         self.state.validator.configure(settings.state_timeout_s)
         self._fitted.fill(np.inf)  # to no posture: zero may be one that loops do not reach
         self.transfer.limit_rate()
@@ -165,7 +167,7 @@ class ControlLoop:
             self.limiter.limits,
             settings.stop_effort_share,
             settings.sampling,
-            lambda: self._acting_effort(),
+            lambda: self.acting_effort(),
             self.driver.compensation,
         )
         made = STOP_ACTIONS[settings.stop_action](self.tree, self.kernels, stopping)
@@ -287,14 +289,6 @@ class ControlLoop:
     def interrupted(self) -> bool:
         """Whether the stop action acts because states are missing; then the brake follows."""
         return self.acting is self.stop_law and self._next is not None
-
-    def use_acting_effort(self, acting_effort: Callable[[], Array | None]) -> None:
-        """Give the brake the motor plus external effort that acts until the next command does.
-
-        Args:
-            acting_effort: Returns it, shape (n,), N m or N; None: unknown.
-        """
-        self._acting_effort = acting_effort
 
     # States -------------------------------------------------------------------------------------
 

@@ -49,8 +49,6 @@ class ExternalEffort:
             (n,), N m or N.
     """
 
-    __slots__ = ('_observed', 'commanded', 'effort', 'known', 'measured', 'stepped')
-
     def __init__(self, n: int) -> None:
         self.effort, self.commanded = np.zeros((2, n))
         self.measured = self.known = self.stepped = self._observed = False

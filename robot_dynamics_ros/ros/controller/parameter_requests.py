@@ -104,7 +104,7 @@ class ParameterRequests:
         else:
             self._commit = prepared.result()
             self._commit.check()
-        self._has_new_law = builds_law(self.session, changes) or 'program' in changes
+        self._has_new_law = builds_law(self.session, changes)
 
     def apply(self) -> None:
         """Commit the checked change of parameters, or log why it fails; publish the parameters."""
