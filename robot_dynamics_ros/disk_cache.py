@@ -86,7 +86,7 @@ def _header(content: bytes) -> bytes:
 def _delete_oldest(directory: Path) -> None:
     files = [entry for entry in os.scandir(directory) if entry.is_file()]
     if len(files) > _MAX_FILES:
-        files.sort(key=lambda entry: entry.stat().st_mtime)
-        for entry in files[: len(files) - _MAX_FILES]:
-            with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # other processes delete, too
+            files.sort(key=lambda entry: entry.stat().st_mtime)
+            for entry in files[: len(files) - _MAX_FILES]:
                 os.unlink(entry)
