@@ -54,12 +54,12 @@ def test_files_add_to_a_robot_and_to_each_other(tmp_path, started):
     load.write_text('/**: {ros__parameters: {payload_mass: 1.5}}')
     scara, four_dof = (share_directory() / f'config/{x}.yaml' for x in ('scara', 'four_dof'))
     for words, files in (
-        (f'--params {arm} --params {load}', (arm, load)),
-        (f'--robot four_dof --params {load}', (four_dof, load)),
-        ('four_dof', (four_dof,)),
-        ('', (scara,)),
+        (['--params', arm, '--params', load], (arm, load)),
+        (['--robot', 'four_dof', '--params', load], (four_dof, load)),
+        (['four_dof'], (four_dof,)),
+        ([], (scara,)),
     ):
-        assert main(['control', *words.split()]) == 0
+        assert main(['control', *map(str, words)]) == 0
         expected = [word for file in files for word in ('--params-file', str(file))]
         assert started.pop() == ['--ros-args', *expected]
 

@@ -98,7 +98,7 @@ view ARM | shows running arms only; start one, and show it with --robot ARM
 view my_bag | analyze my_bag
 """)
 def test_a_file_is_told_from_a_name(given, said, command):
-    error = command(*given.replace('ARM', ARM).split(), code=2).err
+    error = command(*(x.replace('ARM', ARM) for x in given.split()), code=2).err
     assert re.search(said, error.replace(ARM, 'ARM'))
 
 

@@ -230,7 +230,7 @@ def test_the_command_sees_an_arm_too_weak_for_its_own_weight_and_writes_json(
 
 
 @pytest.mark.parametrize('share', [19.0, 21.0])
-def test_an_effort_limit_that_no_drive_of_the_arm_has_is_said_once(share, file_of, capsys):
+def test_an_effort_limit_that_no_drive_of_the_arm_has_is_said_once(share):
     """As of published arms with 1000 N m; drives of arms have up to 9 times their weight."""
     forces = largest_gravity_forces(tree := load_robot(arm()))
     strong = tree.with_changes(effort_limit=np.full(tree.n, share * forces.max()))

@@ -28,13 +28,18 @@ WRITING = {
 SLOW = 'Makefile', 'derive scara --format c --functions gravity_forces --output OUT'
 
 
+def words(line, out) -> list[str]:
+    """Return the words of a command with its output."""
+    return [word.replace('OUT', str(out)) for word in line.split()]
+
+
 @pytest.mark.parametrize(
     ('file', 'line'), [*WRITING.items(), pytest.param(*SLOW, marks=pytest.mark.slow)]
 )
 def test_no_command_replaces_a_file_that_exists(file, line, tmp_path, capsys):
     edited = tmp_path / file
     edited.write_text('sign: -1')
-    assert main(line.replace('OUT', str(tmp_path)).split()) == 2
+    assert main(words(line, tmp_path)) == 2
     assert f'{str(tmp_path)!r}: holds {file}; name another' in capsys.readouterr().err
     assert edited.read_text() == 'sign: -1'
     assert list(tmp_path.iterdir()) == [edited]
@@ -44,14 +49,14 @@ def test_no_command_replaces_a_file_that_exists(file, line, tmp_path, capsys):
 def test_what_cannot_be_written_is_told_before_anything_is_computed(file, tmp_path, capsys):
     file, line = tmp_path / 'file', WRITING[file]
     file.touch()
-    assert main(line.replace('OUT', str(file / 'out')).split()) == 2
+    assert main(words(line, file / 'out')) == 2
     assert f'cannot be written ({file} is a file); name another' in capsys.readouterr().err
 
 
 def test_a_folder_is_not_replaced_by_a_file(tmp_path, capsys):
     folder = tmp_path / 'contact.yaml'
     folder.mkdir()
-    assert main([*WRITING[folder.name].replace('OUT', str(tmp_path)).split(), '--force']) == 2
+    assert main([*words(WRITING[folder.name], tmp_path), '--force']) == 2
     assert f'cannot be written ({folder.name} is a folder)' in capsys.readouterr().err
 
 

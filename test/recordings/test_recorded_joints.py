@@ -72,7 +72,8 @@ def test_what_is_identified_of_the_arm_alone_locks_the_same_joints(command, rng)
 """)  # noqa: E501
 def test_joints_that_are_not_those_of_the_robot_are_told(given, said, command, rng):
     names, words, code = given
-    words = words.replace('ARM', command.word(measured_arm().xml)).split()
+    arm = command.word(measured_arm().xml)
+    words = [x.replace('ARM', arm) for x in words.split()]
     words += ['--effort', 'measured'] * (words[0] == 'analyze')
     run = run_of(rng, names=names.split()).rows(slice(100))
     assert re.search(said, command(words[0], run, *words[1:], code=code).said)
