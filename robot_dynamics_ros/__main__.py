@@ -125,8 +125,7 @@ def _main(argv: Sequence[str] | None) -> int:
 
 def _hyphenated(word: str) -> str:
     """Return an option with hyphens: names of parameters, which have underscores, are accepted."""
-    name, given, value = word.partition('=')
-    return (name.replace('_', '-') if name.startswith('--') else name) + given + value
+    return re.sub('^--[^=]*', lambda name: name[0].replace('_', '-'), word)
 
 
 _NEGATIVE = re.compile(r'-(\.?\d|inf)', re.IGNORECASE)
@@ -158,11 +157,7 @@ def _require_text(arguments: Sequence[str]) -> None:
         ConfigurationError: An argument contains a null byte, or is not UTF-8.
     """
     for word in arguments:
-        try:
-            usable = b'\0' not in word.encode()
-        except UnicodeEncodeError:
-            usable = False
-        if not usable:
+        if re.search(r'[\0\ud800-\udfff]', word):
             raise ConfigurationError(
                 f'argument {ascii(word)}', 'is not text', 'names of files are UTF-8'
             )

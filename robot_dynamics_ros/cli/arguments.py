@@ -408,9 +408,8 @@ def robot_of(
         UnknownNameError: It is neither a file nor a shipped robot.
     """
     path, mappings = robot_source(args)
-    gravity = getattr(args, 'gravity', STANDARD_GRAVITY)
     joints = joints_of(args, args.robot)
-    robot = load(path, gravity, effort_limit=effort_limit, mappings=mappings, **joints)
+    robot = load(path, args.gravity, effort_limit=effort_limit, mappings=mappings, **joints)
     asked = getattr(args, 'effort_limit', None)
     if asked is not None and asked not in robot.effort_limit:
         print('remark: --effort-limit has no effect, every joint has a limit', file=sys.stderr)
@@ -496,7 +495,7 @@ def recording_choice(args: argparse.Namespace) -> RobotChoice:
     return RobotChoice(
         robot=args.described_by,
         gravity=tuple(args.gravity) if args.gravity else None,
-        effort_limit=getattr(args, 'effort_limit', None),
+        effort_limit=args.effort_limit,
         selection=joints_of(args, args.described_by),
         recorded_joints=tuple(args.recorded_joints),
         topics={

@@ -47,7 +47,6 @@ def check(args: argparse.Namespace) -> Outcome:
         raise checked.errors[0].fault  # the description cannot be read
     needed: dict[str, float] = {}
     findings = list(checked.findings)
-    verdict = ''
     try:
         tree = robot_of(args, args.effort_limit)
     except RobotDynamicsError as error:

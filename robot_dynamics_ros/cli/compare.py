@@ -30,19 +30,14 @@ def run(args: argparse.Namespace) -> int:
     """Compare two recordings; return 1 if a threshold is violated.
 
     Raises:
-        ConfigurationError: A robot is given, or the number of recordings is not two.
+        ConfigurationError: The number of recordings is not two.
     """
-    first = args.bags[0]
-    if not first.exists() or first.suffix in ('.urdf', '.xacro', '.xml'):
-        raise ConfigurationError(
-            str(first),
-            'is no recording',
-            'give two: BAG_A BAG_B; the formulations of a robot are compared by '
-            'compare_formulations ROBOT',
-        )
     if len(args.bags) != 2:
         raise ConfigurationError(
-            f'{len(args.bags)} recordings', 'cannot be compared', 'give two: BAG_A BAG_B'
+            f'{len(args.bags)} recordings',
+            'cannot be compared',
+            'give two: BAG_A BAG_B; the formulations of a robot are compared by '
+            'compare_formulations ROBOT',
         )
     names = bag_names(args.bags)
     usual = _USUAL_OUTPUT / f'{names[0]}_{names[1]}'

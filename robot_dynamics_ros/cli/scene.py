@@ -158,9 +158,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _is_robot(word: str) -> bool:
     """Return whether a word means a shipped arm, or a file, which need not exist."""
-    if word in ROBOTS:
-        return True
-    return word.startswith('package://') or os.path.isfile(word) or word != Path(word).stem
+    return word in ROBOTS or os.path.isfile(word) or word != Path(word).stem
 
 
 def own_scene(settings: Path, program: str = '') -> Scene:
