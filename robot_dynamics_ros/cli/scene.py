@@ -13,7 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.cli.arguments import JOINTS, SETUP, Command, option, refuse_given
+from robot_dynamics_ros.cli.arguments import (
+    JOINTS,
+    PACKAGES,
+    SETUP,
+    Command,
+    option,
+    refuse_given,
+)
 from robot_dynamics_ros.cli.new_robot import (
     PROGRAM,
     URDF,
@@ -319,6 +326,7 @@ COMMANDS = {
         run,
         {
             'scene': option(None, _SCENES_HELP, nargs='*'),
+            **PACKAGES,
             **JOINTS,
             **SETUP,
             **OWN,

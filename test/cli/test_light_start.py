@@ -87,6 +87,7 @@ derive scara --ramp 1                          | --ramp: has no effect alone; ad
 excite scara --output x --frame tool           | --frame: ... alone; add --lower or
 excite scara --output x --periods 0            | --periods: is 0; must be positive
 demo scara --robot four_dof                    | --robot: has no effect with robot
+scene package://x/y.urdf --package x           | package 'x': has no :=; write NAME:=PATH
 commission scara --driver-profile ur --bag x --seconds 3 | --seconds: has no effect with --bag
 identify x --output x --gains x x --load 1     | BAG: has no effect with --gains
 identify --output x --gains x x --load 1       | --gains: lacks --load or --driver-profile
