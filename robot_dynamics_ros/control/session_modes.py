@@ -148,7 +148,9 @@ class SessionModes(ControllerParts):
         if not loop.state.repetitions.age:  # one that repeats an old one is no news
             self._received_ns = self._now_ns
         self._elapsed = loop.state.dt or loop.settings.period
-        if state.effort is not None and self.wants_effort:
+        if state.effort is None or not self.wants_effort:
+            loop.measured_effort.fill(np.nan)
+        else:
             loop.observe_effort(driver.total_effort(state.effort, loop.q, loop.v))
         if repeated:
             self.repeats += 1

@@ -224,10 +224,13 @@ def test_without_states_and_at_the_end_the_stop_action_acts_at_once():
     assert_allclose(last.session.command, 0.0, atol=1e-12)
 
 
-def test_measured_efforts_that_no_sensor_gives_are_unknown():
-    arm = Watched()
-    arm.session.loop.observe_effort(LIMIT * [1.0, -11.0, 9.0, 11.0])
-    assert np.isnan(arm.session.loop.measured_effort).tolist() == [False, True, False, True]
+def test_measured_efforts_that_no_sensor_gives_or_gives_no_more_are_unknown():
+    arm = Watched(profile={'state': {'effort': 'total'}}, observer_effort='measured')
+    arm.session.contact.subscribe(True)
+    arm.states(1)
+    for factors, unknown in (([1.0, -11.0, 9.0, 11.0], [False, True] * 2), (None, [True] * 4)):
+        arm.state(effort=None if factors is None else LIMIT * factors)
+        assert np.isnan(arm.session.loop.measured_effort).tolist() == unknown
 
 
 def broken(*_: Any) -> None:
