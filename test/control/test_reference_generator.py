@@ -43,7 +43,7 @@ def run(generator, ticks):
     seen, begin = [], generator.snapshot().now_ns
     for k in range(1, ticks + 1):
         generator.sample(begin + k * PERIOD)
-        seen.append(generator.snapshot().reference.rows.copy())
+        seen.append(generator.reference.rows.copy())
     return np.array(seen)
 
 
@@ -145,6 +145,18 @@ def test_a_motion_that_begins_where_a_stream_has_moved_the_reference_is_so_as_we
     q, v, _ = run(generator, 1500).swapaxes(0, 1)
     assert np.abs(v).max() <= 1.5 * 2.0
     np.testing.assert_allclose(q[-1], PLACE, atol=1e-3)
+
+
+def test_trajectories_that_replace_each_other_obey_the_speed_override():
+    generator, along = generator_at_rest(), np.eye(4)[:1]
+    generator.speed.scale(0.2)
+    speeds = []
+    for _ in range(10):  # at 1 rad/s, without the override
+        places = generator.reference.position + np.array([[0.3], [0.45]]) * along
+        follow(generator, np.array([0.3, 0.6]), places, np.array([[1.0], [0.0]]) * along, None)
+        speeds.extend(run(generator, 100)[:, 1, 0])
+    assert np.abs(np.diff(speeds)).max() < 0.003
+    assert 0.17 < max(speeds) < 0.201
 
 
 @pytest.mark.parametrize('way', [0.5, -0.02, 0.0])

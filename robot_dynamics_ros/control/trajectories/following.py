@@ -32,6 +32,8 @@ from robot_dynamics_ros.symbolic.kernel import effort_of
 
 #: Double pole of the target factor, 1/s, and the tolerance within which it is reached.
 _POLE, _TOLERANCE = 10.0, 1e-6
+#: Least factor at which a trajectory starts in motion.
+_LEAST_FACTOR = 0.01
 #: Longest step of the path time, s, and the rounding of timestamps as a fraction of it.
 _STEP_S, _ROUNDING = 1e-3, 1e-3
 #: Grid: its step, s, and the smallest and largest number of steps.
@@ -168,12 +170,22 @@ class PathSpeed(Trajectory):
             begin: Time of the trajectory, s.
             limit: Speed limit; None: none.
             scalable: Whether the target factor applies to it.
-            moving: Whether it starts in motion, so that the target factor acts later.
+            moving: Whether it starts in motion, so that the present factor goes on.
         """
-        self._limit, self._scalable, self._rate = limit, scalable, 0.0
-        self._factor = self.target if scalable and not moving else 1.0
+        self._limit, self._scalable = limit, scalable
+        if scalable and moving:
+            self._factor = max(self._factor, _LEAST_FACTOR)
+        else:
+            self._factor, self._rate = self.target if scalable else 1.0, 0.0
         self.delay, self._elapsed, self._step = 0.0, begin, 0.0
         self._now = self._last = self._motion(begin)
+
+    def own_time(self, rows: Array) -> Reference:
+        """Return a motion, shape (3, n), in the time of a trajectory that starts in it."""
+        factor, start = max(self._factor, _LEAST_FACTOR), Reference(rows.shape[1])
+        start.position[:], start.velocity[:] = rows[0], rows[1] / factor
+        start.acceleration[:] = (rows[2] - self._rate * start.velocity) / factor**2
+        return start
 
     @property
     def factor(self) -> float:
@@ -242,7 +254,7 @@ class ReferenceSnapshot(NamedTuple):
     """Immutable copy of the generator's state at the arrival of a trajectory.
 
     Attributes:
-        reference: The joint reference.
+        reference: The joint reference, in the time of a trajectory that starts there.
         measured: Position of the arm with that reference, shape (n,), rad or m.
         now_ns: Timestamp of the last state, ns.
         holds: ``ReferenceGenerator.holds``.

@@ -263,10 +263,7 @@ class ReferenceGenerator:
         speed.advance(begin, trajectory)
         speed.sample(begin, goal)
         offset = reference.rows - goal.rows
-        # A limit of the speed was prepared before: the reference may be faster by now.
-        joined = trajectory.first.time[0] > 0.0 and speed.factor == 1.0
-        joined |= not offset[1].any()
-        if joined and np.abs(offset[0]).max() <= _NEGLIGIBLE:
+        if np.abs(offset[:2]).max() <= _NEGLIGIBLE:
             offset.fill(0.0)
         self._leave(offset, 0.0 * offset[0])
 
@@ -278,13 +275,13 @@ class ReferenceGenerator:
             self._on_transition()
 
     def _reference_at(self, start_ns: int) -> Reference:
-        """Return the planned reference at a timestamp, ns, by the present speed.
+        """Return the planned reference at a timestamp, ns, in the time of a trajectory from there.
 
         Ticks may go on in another thread: ``sample`` is for these.
         """
+        reference = self.speed.own_time(self.reference.rows)
         if start_ns <= self._now_ns:
-            return self.reference
-        reference = Reference(self._tree.n)
+            return reference
         followed, factor = self._trajectory, self.speed.factor
         elapsed_ns = self._now_ns - self._start_ns + factor * (start_ns - self._now_ns)
         since = elapsed_ns / _SECOND_NS - self.speed.delay
@@ -292,10 +289,8 @@ class ReferenceGenerator:
             if start < start_ns:
                 followed, factor = prepared.trajectory, self.speed.target
                 since = factor * (start_ns - start) / _SECOND_NS
-        if followed is None:
-            return self.reference
-        reference.rows[:] = np.concatenate(followed.table(np.array([since])))
-        reference.rows *= [[1.0], [factor], [factor * factor]]
+        if followed is not None:
+            reference.rows[:] = np.concatenate(followed.table(np.array([since])))
         return reference
 
     def _adapt_start(self, prepared: Prepared, reference: Reference) -> None:
@@ -377,11 +372,11 @@ class ReferenceGenerator:
         start, prepared = started[-1]
         ahead, self._now_ns = (start - self._now_ns) / _SECOND_NS, start
         extrapolate(self.reference.rows.copy(), ahead, self.reference)
-        planned = Reference(self._tree.n)
+        planned, present = Reference(self._tree.n), self.speed.own_time(self.reference.rows)
         prepared.trajectory.sample(0.0, planned)
-        away, rate, _ = self.reference.rows - planned.rows
+        away, rate, _ = present.rows - planned.rows
         if self._is_within(_PLANNED_S, away, rate):  # else too fast, where a stream has moved it
-            prepared.trajectory.set_start(self.reference)
+            prepared.trajectory.set_start(present)
         self._begin(prepared, start)
 
     def _replace(self, duration: float) -> None:
