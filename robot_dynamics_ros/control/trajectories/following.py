@@ -146,6 +146,7 @@ class PathSpeed(Trajectory):
 
     duration = math.inf
     _trajectory: Trajectory
+    _factor = 1.0
 
     def __init__(self) -> None:
         self.target = 1.0
