@@ -43,7 +43,7 @@ def temporary_space() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        culprit = f'temporary folder {tempfile.tempdir or ""!r}'
+        culprit = f'temporary folder {tempfile.tempdir!r}' if tempfile.tempdir else 'TMPDIR'
         remedy = 'free space there, or set TMPDIR to another folder'
         raise RecordingError(culprit, f'is full or cannot be written ({error})', remedy) from error
 

@@ -179,8 +179,9 @@ class Trial:
             refused: Receives the reasons why data could not be used.
         """
         whole = evaluated(run, self.nominal, self.preparation)
-        first = whole.time < halved(run)[1].time[0]
-        pieces = [whole] if len(self.corrected) == 1 else [whole.take(first), whole.take(~first)]
+        middle = int(np.searchsorted(whole.time, halved(run)[1].time[0]))
+        halves = [whole.take(slice(middle)), whole.take(slice(middle, None))]  # views
+        pieces = [whole] if len(self.corrected) == 1 else halves
         for piece, tree in zip(pieces, self.corrected, strict=True):
             try:
                 yield ResidualSeries.of(piece, self.nominal), ResidualSeries.of(piece, tree)
