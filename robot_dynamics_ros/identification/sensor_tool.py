@@ -19,6 +19,7 @@ import numpy as np
 
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.estimation.rest import rests
+from robot_dynamics_ros.identification.least_squares import student_factor
 from robot_dynamics_ros.model import Robot, frame_pose
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -125,7 +126,8 @@ def estimate_tool(tree: Robot, frame: str, poses: Sequence[SensorPose]) -> ToolE
             'negate it; ~/measured_wrench is that of the environment on the arm',
         )
     if mass <= _CERTAIN * mass_deviation:  # no tool: its centre is unknown
-        mean, spread = wrench.mean(axis=0), wrench.std(axis=0, ddof=1) / np.sqrt(k)
+        mean = wrench.mean(axis=0)
+        spread = student_factor(k) * wrench.std(axis=0, ddof=1) / np.sqrt(k)
         zero = np.zeros(3)
         return ToolEstimate(0.0, zero, mean, mass_deviation, zero + np.nan, spread, residual)
     com = torque.value[3:] / mass
@@ -156,8 +158,9 @@ class _Fit(NamedTuple):
 def _fit(A: Array, b: Array) -> _Fit:
     value = np.linalg.lstsq(A, b, rcond=None)[0]
     rest = float(np.sum((b - A @ value) ** 2))
-    variance = rest / (len(b) - A.shape[1])
-    deviation = np.sqrt(variance * np.diag(np.linalg.inv(A.T @ A)))
+    freedom = len(b) - A.shape[1]
+    deviation = np.sqrt(rest / freedom * np.diag(np.linalg.inv(A.T @ A)))
+    deviation *= student_factor(freedom + 1)  # of few poses
     return _Fit(value, deviation, float(np.sqrt(rest / len(b))))
 
 
