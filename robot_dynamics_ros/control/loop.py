@@ -362,7 +362,7 @@ class ControlLoop:
         self._begun = True
         if dt is None:
             dt = self.state.dt or self.settings.period
-        if self.interrupted:  # states are back
+        if self.acting is self.stop_law and self._next is not None:  # states are back
             self._pass_over_time()
             self.switch(brake=True)
             dt = min(dt, self.settings.period)  # the gap does not enlarge the permitted change
