@@ -289,7 +289,8 @@ class KernelSet:
 
         Returns:
             New array with a row for every state, such as shape (N, n) for inverse dynamics; a
-            tuple of arrays if the output has several results. NaN where a state is not finite.
+            tuple of arrays if the output has several results. NaN where one depends on a number
+            that is not finite.
 
         Raises:
             UnknownNameError: The output was not requested.

@@ -315,18 +315,18 @@ def test_a_path_goes_by_another_elbow_where_a_box_is_in_the_way():
     assert make_plan(tree, blind, q).approach == 0.0
 
 
+BARE = BAR.replace(SHAPE_OF_BAR, '')
+SLIDES_X = '<axis xyz="1 0 0"/><limit lower="-2" upper="2" velocity="2" effort="100"/>'
 # The elbow slides. So do two links on the upper arm: the bar follows one and is carried back by
 # the other.
 CARRIED = ELBOW.replace('elbow" type="revolute', 'elbow" type="prismatic').replace(
     'xyz="1 0 0"/><axis xyz="0 0 1"/>', 'xyz="0 0 0"/><axis xyz="1 0 0"/>'
-).replace('</robot>', ''.join(
-    f"""<joint name="{name}" type="prismatic"><parent link="{parent}"/><child link="of_{name}"/>
-    <axis xyz="1 0 0"/><limit lower="-2" upper="2" velocity="2" effort="100"/>{mimic}</joint>
-    {BAR.format(f"of_{name}").replace(SHAPE_OF_BAR, "")}"""
-    for name, parent, mimic in (
-        ('out', 'upper', ''), ('back', 'upper', ''), ('again', 'fore', '<mimic joint="back"/>'),
-    )
-) + '</robot>')  # fmt: skip
+).replace('</robot>', f"""{BARE.format('of_out')}{BARE.format('of_back')}{BARE.format('of_again')}
+  <joint name="out" type="prismatic"><parent link="upper"/><child link="of_out"/>{SLIDES_X}</joint>
+  <joint name="back" type="prismatic"><parent link="upper"/><child link="of_back"/>{SLIDES_X}
+  </joint>
+  <joint name="again" type="prismatic"><parent link="fore"/><child link="of_again"/>{SLIDES_X}
+    <mimic joint="back"/></joint></robot>""")  # fmt: skip
 DIFFERENCE = """{coordinates: [shoulder, out, back],
     loops: {carried: {frames: [of_out, of_again], position: x}},
     closed_form: {elbow: {rate: {out: 1, back: -1}}}}"""
