@@ -14,7 +14,7 @@ from urdf_text import described
 from robot_dynamics_ros.constraints.curves import Circle, Line, Lissajous
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.errors import SingularityError, UnreachableError
-from robot_dynamics_ros.kinematics.tool_task import FourDofTask, FrameTask, ScaraTask
+from robot_dynamics_ros.kinematics.tool_task import FrameTask, ScaraTask, tool_task
 from robot_dynamics_ros.model import frame_pose, load_robot
 from robot_dynamics_ros.planning.motions import ToolPath, WavyCurve
 
@@ -25,13 +25,16 @@ CENTRE = np.array([0.4, 0.0, 0.25])
 
 def scara_path():
     waves = WavyCurve(Circle(CENTRE, 0.1, laps=1), [0, 0, 1], 0.05, 3)
-    return ToolPath(ScaraTask(SCARA.tree, yaw=0.3), waves, 0.4, 0.4, [0.3, 1.0, 0.1, 0.0])
+    task = tool_task(SCARA.tree, np.array([0.2, 0.9, 0.1, 0.8]))
+    assert task.yaw == pytest.approx(0.3), 'the present one'
+    return ToolPath(task, waves, 0.4, 0.4, [0.3, 1.0, 0.1, 0.0])
 
 
 @cache
 def arm_path():
     tilted = Circle([0.3, 0.0, 0.45], 0.08, normal=[0.3, 0.2, 1.0], laps=1)
-    return ToolPath(FourDofTask(ARM.tree, pitch=-0.3), tilted, 0.3, 0.4, [0.0, -1.5, 0.8, 0.3])
+    task = tool_task(ARM.tree, np.array([0.1, -1.5, 0.8, 0.4]))  # of its present pitch
+    return ToolPath(task, tilted, 0.3, 0.4, [0.0, -1.5, 0.8, 0.3])
 
 
 def poses(robot, path, times, frame='tool'):
