@@ -423,8 +423,8 @@ def state_excess(
         excess = [magnitude(distance) - (slack + farthest)]
         if measured_velocity:
             impact = _IMPACT * fastest + _LEAST_IMPACT
-            allowed = select(magnitude(v - speed), impact, slack, 0.0 * slack)
-            allowed = allowed + 0.5 * farthest * time / REVERSAL_TIME
+            allowed = 0.5 * farthest * time / REVERSAL_TIME
+            allowed = allowed + select(magnitude(v - speed), impact, slack, 0.0)
             excess.append(magnitude(distance - 0.5 * (v + speed) * time) - allowed)
         greatest.append(reduce(maximum, np.concatenate(excess)))
     # The plausible state is the last of the loop.
