@@ -449,11 +449,10 @@ def supervised(actions: Sequence[Any], *essential: Any, optional: Sequence[str] 
         if context.is_shutdown:  # a failure of ours, such as a recorder's loss, is the launch's
             return _end_of_scene(end, event.returncode) if own and event.returncode > 0 else []
         is_optional = getattr(event.action, 'node_executable', '') in (*_OPTIONAL, *optional)
-        if event.action in essential:
+        if event.action in essential or (event.returncode and not is_optional):
             return _end_of_scene(end, event.returncode)
-        if is_optional:
-            return [LogInfo(msg=f'lost: {end}; the scene continues without it')]
-        return _end_of_scene(end, event.returncode) if event.returncode else []
+        lost = LogInfo(msg=f'lost: {end}; the scene continues without it')
+        return [lost] if event.returncode else []
 
     return [*actions, RegisterEventHandler(OnProcessExit(on_exit=on_exit))]
 

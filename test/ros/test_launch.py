@@ -128,9 +128,11 @@ def test_a_stage_takes_over_from_the_driver_and_ends_with_a_safe_command(launche
     # The circle begins where the arm is held, but for an encoder step: 2 s at a quarter.
     launch.says('after an approach of 8.000000 s', 60.0)
     peer.spin_until(lambda: states and len(commands) > 500, 40.0, 'states and commands')
+    launch.says(CLEAN, 60.0)  # the motion is sent
     launch.interrupt()
     ends_with_gravity(peer, states, commands)
     assert 'stage slow: computed_torque at 50 % of the effort limits' in launch.output
+    assert 'lost: ' not in launch.output
     assert launch.output.count(CLEAN) == 3
 
 
