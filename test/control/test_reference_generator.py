@@ -159,6 +159,33 @@ def test_trajectories_that_replace_each_other_obey_the_speed_override():
     assert 0.17 < max(speeds) < 0.201
 
 
+@pytest.mark.parametrize('ticks', [700, 800, 900, 1000])
+def test_the_next_path_does_not_lead_backwards_after_a_stop_by_the_speed_override(ticks):
+    generator = moving_generator()
+    generator.speed.scale(0.0)
+    (*_, before) = run(generator, ticks)
+    follow(generator, *Points.at_rest(np.array([1.0]), PLACE[None] + 0.5))
+    generator.speed.scale(1.0)
+    q, v, _ = run(generator, 2500).swapaxes(0, 1)
+    assert (q >= before[0] - 1e-9).all()
+    assert np.abs(np.diff([before[1], *v], axis=0)).max() < 0.01
+    np.testing.assert_allclose(q[-1], PLACE + 0.5)
+
+
+@pytest.mark.parametrize('ticks', [20, 50, 100])
+def test_an_offset_that_vanishes_is_not_scaled_by_the_speed_override(ticks):
+    generator = generator_at_rest()
+    generator.speed.scale(0.1)
+    follow(generator, np.array([0.0, 2.0]), PLACE + np.array([[0.04], [0.04]]), None, None)
+    (*_, before) = run(generator, ticks)
+    follow(generator, *Points.at_rest(np.array([1.0]), PLACE[None] + 0.5))
+    q, v, _ = run(generator, 12000).swapaxes(0, 1)
+    assert (q >= before[0]).all()
+    assert (q <= PLACE + 0.5 + 1e-9).all()
+    assert np.abs(np.diff([before[1], *v], axis=0)).max() < 0.006
+    np.testing.assert_allclose(q[-1], PLACE + 0.5)
+
+
 @pytest.mark.parametrize('way', [0.5, -0.02, 0.0])
 def test_a_glide_is_a_motion_within_the_limits_and_ends_where_the_arm_rests(way):
     """Noise is measured, too; the reference moves when the glide begins."""

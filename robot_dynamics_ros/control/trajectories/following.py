@@ -181,11 +181,22 @@ class PathSpeed(Trajectory):
         self.delay, self._elapsed, self._step = 0.0, begin, 0.0
         self._now = self._last = self._motion(begin)
 
-    def own_time(self, rows: Array) -> Reference:
-        """Return a motion, shape (3, n), in the time of a trajectory that starts in it."""
+    def own_time(self, rows: Array, offset: Array) -> Reference:
+        """Return a motion in the time of a trajectory that starts in it.
+
+        Args:
+            rows: The motion, shape (3, n).
+            offset: What of it is not scaled, shape (3, n).
+        """
         factor, start = max(self._factor, _LEAST_FACTOR), Reference(rows.shape[1])
-        start.position[:], start.velocity[:] = rows[0], rows[1] / factor
-        start.acceleration[:] = (rows[2] - self._rate * start.velocity) / factor**2
+        _, v, a = rows - offset
+        speed = v / factor
+        start.rows[:] = rows
+        start.velocity += speed - v
+        if self._factor < factor:  # its own acceleration is lost in that of the factor
+            start.acceleration -= a
+        else:
+            start.acceleration += (a - self._rate * speed) / factor**2 - a
         return start
 
     @property

@@ -279,7 +279,7 @@ class ReferenceGenerator:
 
         Ticks may go on in another thread: ``sample`` is for these.
         """
-        reference = self.speed.own_time(self.reference.rows)
+        reference = self.speed.own_time(self.reference.rows, self._approach.rows)
         if start_ns <= self._now_ns:
             return reference
         followed, factor = self._trajectory, self.speed.factor
@@ -372,7 +372,9 @@ class ReferenceGenerator:
         start, prepared = started[-1]
         ahead, self._now_ns = (start - self._now_ns) / _SECOND_NS, start
         extrapolate(self.reference.rows.copy(), ahead, self.reference)
-        planned, present = Reference(self._tree.n), self.speed.own_time(self.reference.rows)
+        planned, offset = Reference(self._tree.n), Reference(self._tree.n)
+        extrapolate(self._approach.rows, ahead, offset)
+        present = self.speed.own_time(self.reference.rows, offset.rows)
         prepared.trajectory.sample(0.0, planned)
         away, rate, _ = present.rows - planned.rows
         if self._is_within(_PLANNED_S, away, rate):  # else too fast, where a stream has moved it
