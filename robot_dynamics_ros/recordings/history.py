@@ -86,9 +86,9 @@ def history(reader: RecordingReader) -> History:
             del shifts[0], ends[0]
         if not shifts:
             break
-        last = now.since_ns + shifts[0]
+        first, last = last == _ALWAYS, now.since_ns + shifts[0]
         if change.kind in _ACTS:
-            acted.append(now._replace(since_ns=_ALWAYS if begins and len(acted) == 1 else last))
+            acted.append(now._replace(since_ns=_ALWAYS if begins and first else last))
     return History(acted, unread)
 
 

@@ -63,6 +63,7 @@ _OWN = 0.9  # of the largest correlation of a velocity: least that with its own 
 _SPAN = 8  # steps over which velocities are compared with positions: noise of times is less there
 _SPANS = 100_000  # that are compared, up to twice as many
 LATE = 0.75  # periods; those of a simulator, at the end of a step, are late by half a one
+_LEAST = 1e-12  # sum of squared velocities of a joint that moves
 _CLOCK = 0.01  # least relative difference of all rates that is a clock
 _SAME_RATE = 0.2  # relative tolerance between velocities and derivatives of positions
 _AS_MEASURED = Preparation('sampled', cutoff=AUTO, effort='measured')
@@ -291,21 +292,24 @@ def late_velocities(run: Recording) -> Iterator[str]:
     if len(run.time) < LEAST_STATES:
         return
     steps, late, rates = np.diff(run.time), np.zeros(len(run.joints)), list[float]()
+    lost, period = list[float](), np.median(steps)
     for i in np.flatnonzero(moving(run)):
         q, v = run.position[:, i], run.velocity[:, i]
         moved = 0.5 * (v[1:] + v[:-1]) * steps
         slope, alike = _compared_over_spans([(np.diff(q) - moved, np.diff(v))])
         late[i] = slope[0] if abs(alike[0, 0]) > _ALIKE else 0.0
         rates += compared(np.cumsum(moved)[:, np.newaxis], q[1:, np.newaxis])[0].tolist()
+        swing = np.square(np.diff(v) / steps).sum() / max(np.square(v).sum(), _LEAST)
+        lost.append(swing * (slope[0] ** 2 + period**2 / 12.0))
     off = np.array(rates) - 1.0
-    if len(off) > 1 and np.abs(off).min() > max(_CLOCK, 3.0 * np.ptp(off)):
+    if len(off) > 1 and (np.abs(off) - lost).min() > max(_CLOCK, 3.0 * np.ptp(off)):
         yield (
             f'velocities of all joints are {np.median(rates):.4g} times the derivatives of '
             'positions: inertia is off by as much, or its square; are the times of the states '
             'those of another clock, or all velocities in another unit?'
         )
     for word, lag in (('later', late), ('earlier', -late)):
-        joints = np.flatnonzero(lag > LATE * np.median(steps)).tolist()
+        joints = np.flatnonzero(lag > LATE * period).tolist()
         if joints:
             told = (f'{run.joints[i]} by {format_duration(lag[i])}' for i in joints)
             yield (

@@ -38,7 +38,7 @@ from urdf_text import described
 
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError, UnknownNameError
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.recordings.bag.files import short_name
+from robot_dynamics_ros.recordings.bag.files import decompress_file, short_name
 from robot_dynamics_ros.recordings.bag.reader import BagReader, BagWriter
 from robot_dynamics_ros.recordings.bag.storage import McapStorage
 from robot_dynamics_ros.recordings.columns import ARRAY, Decoder, Group, Rows
@@ -110,6 +110,8 @@ def test_a_full_folder_of_temporary_files_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, 'tempdir', '/no/folder')
     with pytest.raises(RecordingError, match=r"temporary folder '/no/folder'.* set TMPDIR"):
         read_recording(bag)
+    with pytest.raises(FileNotFoundError):  # is no fault of the temporary folder
+        decompress_file(bag / 'gone.zstd', tmp_path / 'gone')
     monkeypatch.setattr(tempfile, 'TemporaryFile', full)
     with pytest.raises(RecordingError, match='is full .* set TMPDIR'):
         read_recording(bag)

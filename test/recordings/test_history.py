@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,8 +13,10 @@ from bags import MS, text, write
 from recorded_loop import CHANGES, FIRST, GIVEN, RecordedLoop
 
 from robot_dynamics_ros.constraints.program_file import shipped_programs
+from robot_dynamics_ros.control.change_log import Change
 from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
 from robot_dynamics_ros.control.requests import prepare_parameters
+from robot_dynamics_ros.recordings import history
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, analyze_bag
 from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.recordings.replay import ReplaySource, replay
@@ -85,6 +88,19 @@ def test_a_replay_rehearses_a_law_where_its_controller_did(tmp_path, monkeypatch
     assert_replayed(tmp_path, loop.run(120))
     recorded, replayed = seen
     assert replayed == recorded
+
+
+def test_a_controller_that_follows_another_one_acts_from_its_activation_on(monkeypatch):
+    """A recorder that began late had only a speed of the first one."""
+    activation = {'parameters': {}, 'state': {'stamp_ns': 9 * MS}, 'kept': {}}
+    log = (
+        Change(5, 'speed', 4 * MS, 4, {'factor': 0.5}),
+        Change(1, 'activation', 9 * MS, 9, activation),
+    )
+    monkeypatch.setattr(history, 'recorded_changes', lambda _: log)
+    clock = SimpleNamespace(shift_ns=np.zeros(0), since_ns=np.zeros(0))
+    _, last = history.history(SimpleNamespace(parameters={}, clock=clock)).acted
+    assert last.since_ns == 9 * MS
 
 
 @pytest.mark.parametrize(

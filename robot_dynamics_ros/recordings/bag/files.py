@@ -184,8 +184,8 @@ def new_folder(copies: ExitStack) -> Path:
 
 def decompress_file(source: Path, target: Path) -> bool:
     """Decompress a zstd file up to its end or the first damage; return whether it was intact."""
-    with temporary_space(), target.open('wb') as out:
-        return _unpack(source, 'zstd', out.write)
+    with source.open('rb') as packed, temporary_space(), target.open('wb') as out:
+        return _unpack(packed, 'zstd', out.write)
 
 
 def _unpack(packed: Any, method: str, write: Callable[[bytes], object]) -> bool:
