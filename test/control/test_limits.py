@@ -122,11 +122,15 @@ def confined(guard, q, v, effort, gravity=G):
     return safe.command
 
 
-def run(guard, push, q, v, gravity=G, h=1e-3):
-    """Integrate joints of masses INERTIA under gravity and a push; return (steps, 3, n)."""
+def run(guard, push, q, v, gravity=G, told=1.0, h=1e-3):
+    """Integrate joints of masses INERTIA under gravity and a push; return (steps, 3, n).
+
+    Args:
+        told: By the model, as a multiple of gravity.
+    """
     path = []
     for _ in range(3000):
-        effort = np.maximum(np.minimum(confined(guard, q, v, push, gravity), MOST), -MOST)
+        effort = np.maximum(np.minimum(confined(guard, q, v, push, told * gravity), MOST), -MOST)
         v = v + h * (effort - gravity) / INERTIA
         q = q + h * v
         path.append((q, v, effort))
@@ -145,6 +149,9 @@ def test_joints_pushed_with_all_effort_stop_at_their_limits_and_are_led_back_slo
     assert guard.active.all()
     pull = -0.7 * side * MOST  # which leaves 0.3 of the limits, not a half
     q, v, _ = run(guard, 0.8 * pull, MIDDLE, STILL, pull)
+    assert (side * (q - end) < 1e-3 * (UPPER - LOWER)).all()
+    pull = -0.8 * side * MOST  # which the model takes for more than the motors bear
+    q, v, _ = run(guard, 0.8 * pull, MIDDLE, STILL, pull, told=1.3)
     assert (side * (q - end) < 1e-3 * (UPPER - LOWER)).all()
     weak, first = JointLimitGuard(TREE, INERTIA, braking=0.25), np.eye(4)[0]
     q, v, tau = run(weak, G, np.where(first, end + 0.2 * side, MIDDLE), side * first)

@@ -354,9 +354,8 @@ def _bounded(
     The bound is above g while the joint is inside and does not move towards the limit: it then
     holds only for efforts ``tau``, before any bound, that exceed g.
     """
-    left, least = joint.limit + g, _LEAST_ROOM * joint.limit
-    # What weighs more than its motor bears hangs on a loop, or falls whatever is done.
-    room = select(left, 0.0, joint.limit, maximum(left, least))
+    # What weighs far more than its motor bears hangs on a loop, or falls whatever is done.
+    room = maximum(magnitude(joint.limit + g), _LEAST_ROOM * joint.limit)
     brake = minimum(joint.brake, room / joint.mass)
     joint = joint._replace(brake=brake, linear=brake / (joint.rate * joint.rate))
     most = g + joint.mass * acceleration_bound(d, w, joint)
