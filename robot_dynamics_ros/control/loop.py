@@ -205,7 +205,9 @@ class ControlLoop:
         M = inertia_of(self.kernels.inverse_dynamics, self.tree, self.q)
         apparent = 1.0 / np.diag(np.linalg.pinv(M, hermitian=True))
         part, sampling = 0.5 * self.settings.effort_scale, self.settings.sampling
-        self.guard.fit(self.tree, np.diag(M), part, sampling, apparent, ticks)
+        # What the driver bears takes nothing of the command.
+        limit = self.tree.effort_limit if self.driver.compensates else self.limiter.limits
+        self.guard.fit(self.tree, np.diag(M), part, sampling, apparent, ticks, limit)
         self.guard.approach()
 
     # Which law acts ------------------------------------------------------------------------------

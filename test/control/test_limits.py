@@ -219,6 +219,16 @@ def test_the_guard_stops_a_joint_whose_inertia_is_small_at_zero_only():
     assert 2.5 < max(arm.q[0] for _ in arm.run(2000)) < 2.81  # 8.1, fitted at zero
 
 
+def test_a_slide_that_half_of_its_effort_may_lift_is_braked_with_what_its_weight_leaves_of_that():
+    parts = {'base': [], 'car': [2.0, [0.0] * 3, [0.01] * 3]}
+    slide = {'of': ['base', 'car', 'prismatic'], 'limits': (0.0, 1.0)}
+    tree = load_robot(described('lift', parts | {'lift': slide}, velocity=2.0, effort=49.0))
+    arm = PlantArm(tree, [0.9], {'law': 'gravity_compensation', 'effort_scale': 0.5})
+    arm.activate()
+    arm.plant.reset(np.array([0.9]), np.array([-1.9]))
+    assert min(arm.q[0] for _ in arm.run(2000)) > -1e-4
+
+
 @pytest.mark.slow
 def test_a_heavy_load_at_yielding_joints_makes_no_command_alternate():
     """An effort at one joint moves only the light links near it within a period."""

@@ -257,6 +257,7 @@ class JointLimitGuard:
         sampling: Sampling | None = None,
         apparent: Any = math.inf,
         ticks: int = 1,
+        limit: Array | None = None,
     ) -> None:
         """Compute the bounds, which apply after calls of :meth:`approach`.
 
@@ -270,6 +271,7 @@ class JointLimitGuard:
             apparent: Inertia of each joint while the others yield, shape (n,), kg m^2 or kg: what
                 an effort moves within a period. Where it is smaller, so are gamma and rho.
             ticks: Calls of :meth:`approach` after which the bounds apply.
+            limit: Permitted effort, shape (n,), N m or N; None: the effort limits.
         """
         masses = inertia * np.ones(tree.n)
         rate, stopping = GUARD_RATE * np.ones(tree.n), np.zeros(tree.n)
@@ -290,7 +292,7 @@ class JointLimitGuard:
             coulomb=tree.coulomb_friction,
             rate=rate,
             stopping=stopping,
-            limit=tree.effort_limit,
+            limit=tree.effort_limit if limit is None else limit,
         )
 
     def approach(self) -> None:
@@ -313,7 +315,7 @@ class GuardBounds(NamedTuple):
         damping, coulomb: Viscous and Coulomb friction, N m s and N m, or N s/m and N.
         rate: gamma, 1/s.
         stopping: rho, 1/s.
-        limit: Effort limit, N m or N.
+        limit: Permitted effort, N m or N.
     """
 
     mass: Scalar
