@@ -284,6 +284,8 @@ def late_velocities(run: Recording) -> Iterator[str]:
     Over a span, the way is longer than the integral of velocities that are late by
     :math:`\delta` by :math:`\delta \Delta v`, to first order. If it is so by the same share of the
     way at all joints, the clock of the times is another one, which is a sentence, too.
+    Swings at :math:`\omega` in states every :math:`h` miss up to
+    :math:`\omega^2 (\delta^2 + h^2/4)` of their way under any clock.
 
     Args:
         run: A recording without outliers.
@@ -300,7 +302,7 @@ def late_velocities(run: Recording) -> Iterator[str]:
         late[i] = slope[0] if abs(alike[0, 0]) > _ALIKE else 0.0
         rates += compared(np.cumsum(moved)[:, np.newaxis], q[1:, np.newaxis])[0].tolist()
         swing = np.square(np.diff(v) / steps).sum() / max(np.square(v).sum(), _LEAST)
-        lost.append(swing * (slope[0] ** 2 + period**2 / 12.0))
+        lost.append(swing * (slope[0] ** 2 + period**2 / 4.0))
     off = np.array(rates) - 1.0
     if len(off) > 1 and (np.abs(off) - lost).min() > max(_CLOCK, 3.0 * np.ptp(off)):
         yield (
