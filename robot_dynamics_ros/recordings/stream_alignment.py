@@ -26,6 +26,7 @@ _MANY_COPIES = 100  # and of one from which on that one is its own, too
 _STEPS = 5.0  # of a sensor, between a copy and the state before; none larger than
 _COARSEST = 1e-2  # rad or m
 _PRIME = 1_099_511_628_211  # makes one number of the values of a row
+_EARLY = 'ahead of all that follow'
 PAUSE_NS = 10 * NANO  #: longer, no states are missing: a pause, or a clock that jumps
 _MANY = 0.1  # fraction of states with non-finite positions above which the recording is at fault
 #: Between the last state before a restart and the first after it; no recorded gap is just this.
@@ -167,7 +168,7 @@ def usable_rows(
         text = f'no state for {length} after {begin}: a pause, or a clock that jumps'
         notes.append(text if more == 1 else f'{text}; {more - 1} more')
     problems = []
-    if back > _MANY:
+    if back > _MANY and (restarts or left_out.get(_EARLY)):  # not for single late states alone
         problems.append(f'times go back at {back:.0%} of the states: sort them by time')
     if incomplete.sum() > _MANY * len(finite):
         remedy = ': read the other joints only, with --joints and --recorded-joints' if of else ''
@@ -293,7 +294,7 @@ def _in_order(times: Array) -> tuple[Array, Array, dict[str, int], list[str]]:
     left_out = {
         'with the timestamp of the previous state': repeated,
         'older than the previous state': late + len(behind),
-        'ahead of all that follow': early,
+        _EARLY: early,
     }
     return accepted, shifts, left_out, restarts
 
