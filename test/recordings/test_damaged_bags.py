@@ -403,8 +403,10 @@ def test_states_whose_times_go_back_are_a_problem(tmp_path):
     with RecordingReader(write(tmp_path / 'bag', Motion(100).states()[::-1])) as reader:
         reader.read()
     assert reader.problems == ('times go back at 99% of the states: sort them by time',)
-    late = Motion(50, start=-MS // 2).states(ahead=0.01)  # of a second publisher
-    mixed = [x for pair in zip(Motion(50).states(), late, strict=True) for x in pair]
+    late = Motion(50).states(ahead=0.01)  # of a second publisher
+    mixed = [
+        x for pair in zip(Motion(50, start=MS // 2).states(), late, strict=True) for x in pair
+    ]
     with RecordingReader(write(tmp_path / 'late', mixed)) as reader:
         reader.read()
     assert reader.problems == ()
