@@ -63,7 +63,7 @@ def test_an_error_in_what_it_tells_is_a_warning_at_first_and_leads_to_the_stop_a
 ):
     file = tmp_path / 'virtual_spring.py'
     code = file.read_text('utf-8').replace("{'stiffest'", "[][0] or {'stiffest'")
-    file.write_text(f'{code}\nVirtualSpring.remarks = lambda self: [][1]\n')
+    file.write_text(f'{code}\nVirtualSpring.remarks = lambda self: ([][x] for x in [1])\n')
     arm = RestingArm(peer)
     given = {'diagnostics_period_s': 0.2, 'law': 'virtual_spring'}
     node = processes.start('controller', ARM | given, env=installed)

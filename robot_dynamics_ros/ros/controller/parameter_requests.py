@@ -123,7 +123,7 @@ class ParameterRequests:
         """Log the law's warnings about its parameters, and that it takes no program."""
         law = self.session.loop.law
         try:
-            remarks = law.remarks()
+            remarks = tuple(map(str, law.remarks()))
         except Exception as error:  # of another package; rclpy would end the node
             place = f'law {law.name!r} ({type(law).__module__})'
             remarks = (f'{place} gives no remarks: {type(error).__name__}: {error}',)
