@@ -263,7 +263,11 @@ class ReferenceGenerator:
         speed.advance(begin, trajectory)
         speed.sample(begin, goal)
         offset = reference.rows - goal.rows
-        if np.abs(offset[:2]).max() <= _NEGLIGIBLE:
+        away, rate, _ = np.abs(offset).max(axis=1)
+        # Straight lines begin with a step of the velocity, by design. A limit of the speed was
+        # prepared before: the reference may be faster by now.
+        lines = trajectory.first.time[0] > 0.0 and speed.factor == 1.0
+        if away <= _NEGLIGIBLE and (lines or rate <= _NEGLIGIBLE):
             offset.fill(0.0)
         self._leave(offset, 0.0 * offset[0])
 
