@@ -188,6 +188,10 @@ class ChangeLog:
             self.add('silence', seconds=[])
         self.waiting[-1][1]['seconds'].append(seconds)
 
+    def skip_repeated(self, repeats: bool) -> None:
+        """Note whether further commands without a state repeat the last one."""
+        self.quiet = repeats
+
     def date(self, stamp_ns: int, tick: int) -> None:
         """Date what waits by the tick of a state, the ``tick``-th one that was answered."""
         self.quiet = False

@@ -117,7 +117,7 @@ class ContactWatch:
         self._commanded: deque[Array] = deque(maxlen=1)
         self._external: deque[Array] = deque(maxlen=1)
         self._measured = np.full(tree.n, np.nan)
-        loop.acting_effort = self.acting_effort
+        loop.use_acting_effort(self.acting_effort)
 
     def check(self, parameters: Mapping[str, Any]) -> None:
         """Check that parameters are compatible.

@@ -204,7 +204,7 @@ class ForceSensor:
             self._samples.append((now_ns, wrench))
         np.subtract(wrench, self.tool.sensor_bias, out=self._wrench)
         self._received_ns = now_ns
-        self.external.stepped = True
+        self.external.step()
 
     def bias(self, now_ns: int) -> tuple[Array, int]:
         """Return the bias with which the arm, at rest, feels no external wrench.

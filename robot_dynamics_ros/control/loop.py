@@ -85,8 +85,6 @@ class ControlLoop:
         effort: The last command, shape (n,), N m or N, finite and limited, without driver share.
         measured_effort: Last measured motor effort, shape (n,), N m or N; NaN if unknown.
         guard: Joint-limit guard.
-        acting_effort: For the brake, returns the motor plus external effort that acts until the
-            next command does, shape (n,), N m or N; None: unknown.
     """
 
     stop_law: StopLaw
@@ -122,7 +120,7 @@ class ControlLoop:
         states, efforts = (self.q, self.v, self._gravity), (self._desired, self.transfer.effort)
         joined = self.driver.transmissions
         self._filter = SafetyFilter(states, efforts, self.limiter, self.guard, joined)
-        self.acting_effort: Callable[[], Array | None] = lambda: None
+        self._acting_effort: Callable[[], Array | None] = lambda: None
         self._idle = Gravity(tree, kernels)  # from which control begins
         self.acting: ControlLaw = self._idle
         self._next: ControlLaw | None = None  # after the brake, or a stop action without states
@@ -156,7 +154,7 @@ class ControlLoop:
         self.limiter.configure(limits, settings.rates(self.tree.n))
         if getattr(previous, 'stopping', None) != settings.stopping:
             self._make_stop_laws(settings)
-        self.transfer.duration = settings.activation_ramp_s
+        self.transfer.configure(settings.activation_ramp_s)
         self.state.validator.configure(settings.state_timeout_s)
         self._fitted.fill(np.inf)  # to no posture: zero may be one that loops do not reach
         self.transfer.limit_rate()
@@ -167,7 +165,7 @@ class ControlLoop:
             self.limiter.limits,
             settings.stop_effort_share,
             settings.sampling,
-            lambda: self.acting_effort(),
+            lambda: self._acting_effort(),
             self.driver.compensation,
         )
         made = STOP_ACTIONS[settings.stop_action](self.tree, self.kernels, stopping)
@@ -291,6 +289,14 @@ class ControlLoop:
     def interrupted(self) -> bool:
         """Whether the stop action acts because states are missing; then the brake follows."""
         return self.acting is self.stop_law and self._next is not None
+
+    def use_acting_effort(self, acting_effort: Callable[[], Array | None]) -> None:
+        """Give the brake the motor plus external effort that acts until the next command does.
+
+        Args:
+            acting_effort: Returns it, shape (n,), N m or N; None: unknown.
+        """
+        self._acting_effort = acting_effort
 
     # States -------------------------------------------------------------------------------------
 
@@ -424,10 +430,9 @@ class ControlLoop:
         if self.force.frame:
             self.force.update(self.state.stamp_ns, self.q)
         external, transfer = self.force.external, self.transfer
-        if external.stepped:
-            external.stepped = False
-            if self.acting.answers_force or transfer.former is not None:
-                transfer.limit_rate()
+        uses_force = self.acting.answers_force or transfer.former is not None
+        if external.stepped and external.has_stepped() and uses_force:
+            transfer.limit_rate()
         if self.wrench.active:
             self.wrench.update(self.state.stamp_ns, self.q, external.commanded)
 

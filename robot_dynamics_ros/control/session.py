@@ -97,7 +97,7 @@ class ControllerSession(SessionModes):
             if problem:
                 raise ConfigurationError('not activated', problem, remedy)
         self.fault = self._refused_law = None
-        self.enabling.on = False
+        self.enabling.switch_off()
         self._refusals = self.loop.limiter.refusals
         self.loop.law.require_stable(self.loop.q, self.loop.settings.sampling)
         for warning, ending in (

@@ -188,7 +188,7 @@ class SessionModes(ControllerParts):
 
     def _report_speed(self, begins: bool) -> None:
         """Report an arm that has become too fast; it brakes, and waits for a new press."""
-        self.enabling.on = False
+        self.enabling.switch_off()
         if not begins:
             return
         tree = self.loop.tree
@@ -304,7 +304,7 @@ class SessionModes(ControllerParts):
             self.log.add('deactivate', moves=False)
             return self._handle(SessionEvent.DEACTIVATE)
         sends = self._handle(SessionEvent.SILENCE)
-        self.log.quiet = self.mode is mode and bool((self.loop.effort == effort).all())
+        self.log.skip_repeated(self.mode is mode and bool((self.loop.effort == effort).all()))
         return sends
 
     def repeat_silence(self, seconds: Sequence[float]) -> None:
@@ -437,7 +437,7 @@ class SessionModes(ControllerParts):
 
     def _report_timeout(self) -> None:
         self.timeouts += 1
-        self.enabling.on = False
+        self.enabling.switch_off()
         level = 'warning' if self._source_ended else 'error'
         text = f'{self.silence()}: stop action {self.loop.settings.stop_action}'
         self.remark(level, text)

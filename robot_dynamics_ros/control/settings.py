@@ -159,7 +159,7 @@ class EnablingSwitch:
     disables. Once it is off, a button that is still held does not switch it on again.
 
     Attributes:
-        on: Whether a law that needs enabling is enabled; set to False, until the next press.
+        on: Whether a law that needs enabling is enabled.
     """
 
     def __init__(self) -> None:
@@ -169,6 +169,10 @@ class EnablingSwitch:
     def configure(self, parameters: Mapping[str, Any]) -> None:
         """Apply parameters."""
         self._timeout_ns = round(1e9 * parameters['guiding_timeout_s'])
+
+    def switch_off(self) -> None:
+        """Disable the law until the next press."""
+        self.on = False
 
     def update(self, pressed: bool, stamp_ns: int) -> bool:
         """Process a message at the time of the last state, ns; return whether it is a press."""
@@ -180,7 +184,7 @@ class EnablingSwitch:
     def inhibits(self, stamp_ns: int) -> bool:
         """Return whether such a law must not act at a state's timestamp, ns."""
         if not 0 <= stamp_ns - self._received_ns <= self._timeout_ns:
-            self.on = False
+            self.switch_off()
         return not self.on
 
 

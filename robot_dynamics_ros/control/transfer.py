@@ -55,7 +55,6 @@ class Transfer:
         effort: Effort of the former law at the present state, shape (n,), N m or N.
         former: The former law; None outside of a transfer.
         weight: Weight of the present law.
-        duration: Of the next transfers, s.
 
     Args:
         limiter: Limits of the command.
@@ -63,14 +62,18 @@ class Transfer:
 
     def __init__(self, limiter: EffortLimiter) -> None:
         self.effort, self.weight = np.zeros_like(limiter.motor), TransferWeight()
-        self.duration = 0.0
+        self._duration = 0.0
         self.former: ControlLaw | None = None
         self._limiter = limiter
+
+    def configure(self, duration: float) -> None:
+        """Set the duration of the next transfers, s."""
+        self._duration = duration
 
     def start(self, t: float, former: ControlLaw | None, *, urgent: bool = False) -> None:
         """Start at a time, s, from a law, if the present one is not urgent, which acts alone."""
         self.former = None if urgent else former
-        self.weight = TransferWeight(self.duration, t)
+        self.weight = TransferWeight(self._duration, t)
         self.limit_rate(STOP_SLEW if urgent else SLEW)
 
     def limit_rate(self, slew: float = SLEW) -> None:

@@ -44,14 +44,25 @@ class ExternalEffort:
         effort: Shape (n,), N m or N; 0 if unknown.
         measured: Whether it comes from a force-torque sensor; else from the observer.
         known: Whether it is measured or observed.
-        stepped: Whether its value may have stepped or its source changed since the last tick.
+        stepped: Whether its value may have stepped or its source changed, see ``has_stepped``.
         commanded: Efforts of a wrench that the arm shall exert, which compliant laws add, shape
             (n,), N m or N.
     """
 
+    __slots__ = ('_observed', 'commanded', 'effort', 'known', 'measured', 'stepped')
+
     def __init__(self, n: int) -> None:
         self.effort, self.commanded = np.zeros((2, n))
         self.measured = self.known = self.stepped = self._observed = False
+
+    def step(self) -> None:
+        """Note that the effort may change by a step, as with each measurement that arrives."""
+        self.stepped = True
+
+    def has_stepped(self) -> bool:
+        """Return whether its value may have stepped or its source changed since last asked."""
+        stepped, self.stepped = self.stepped, False
+        return stepped
 
     def sense(self, measured: bool) -> None:
         """Note whether a sensor measures the effort, which is written to ``effort``."""

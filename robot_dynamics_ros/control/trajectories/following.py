@@ -192,11 +192,11 @@ class PathSpeed(Trajectory):
         _, v, a = rows - offset
         speed = v / factor
         start.rows[:] = rows
-        start.velocity += speed - v
+        start.rows[1] += speed - v
         if self._factor < factor:  # its own acceleration is lost in that of the factor
-            start.acceleration -= a
+            start.rows[2] -= a
         else:
-            start.acceleration += (a - self._rate * speed) / factor**2 - a
+            start.rows[2] += (a - self._rate * speed) / factor**2 - a
         return start
 
     @property
