@@ -301,7 +301,7 @@ def late_velocities(run: Recording) -> Iterator[str]:
         slope, alike = _compared_over_spans([(np.diff(q) - moved, np.diff(v))])
         late[i] = slope[0] if abs(alike[0, 0]) > _ALIKE else 0.0
         rates += compared(np.cumsum(moved)[:, np.newaxis], q[1:, np.newaxis])[0].tolist()
-        swing = np.square(np.diff(v) / steps).sum() / max(np.square(v).sum(), _LEAST)
+        swing = np.square(np.diff(v) / steps.mean()).sum() / max(np.square(v).sum(), _LEAST)
         lost.append(swing * (slope[0] ** 2 + period**2 / 4.0))
     off = np.array(rates) - 1.0
     if len(off) > 1 and (np.abs(off) - lost).min() > max(_CLOCK, 3.0 * np.ptp(off)):

@@ -12,6 +12,7 @@ from oracles import PinocchioOracle, relative_error
 from samples import random_state, sample
 from urdf_text import joint, link, symmetric
 
+from robot_dynamics_ros.dynamics import energy, joint_terms  # noqa: F401  of the table
 from robot_dynamics_ros.dynamics.registry import make_formulation
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.body_tree import BodyFrame
