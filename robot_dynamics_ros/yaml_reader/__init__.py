@@ -23,6 +23,7 @@ from robot_dynamics_ros.errors import (
     ParameterError,
     ProgramError,
     RobotDynamicsError,
+    brief,
     shown,
 )
 
@@ -91,7 +92,7 @@ class Section:
         place = self._at(key)
         if key not in self:
             if default is None:
-                given = ', '.join(self._data) or 'nothing'
+                given = brief(', '.join(self._data)) or 'nothing'
                 raise ConfigurationError(self.place, f'{key!r} is missing', f'given: {given}')
             return default
         with located_errors(place):

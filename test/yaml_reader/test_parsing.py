@@ -202,6 +202,12 @@ def test_values_of_megabytes_are_cut_short_in_messages():
         assert '\n' not in str(error)
 
 
+def test_a_missing_key_beside_a_huge_one_is_told_shortly():
+    with pytest.raises(ConfigurationError) as told:
+        Section('file', {'x' * 5000: 1}).take('a', number)
+    assert len(str(told.value)) < 1200
+
+
 def test_written_numbers_are_without_rounding_and_exact_to_twelve_digits():
     """An arm's folder had amplitudes as 0.07070000000000001."""
     values = [0.1 + 0.2, 1.0 / 3.0, 1e-17 / 3.0, 7.0, 2]
