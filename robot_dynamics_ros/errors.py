@@ -46,7 +46,7 @@ def nearest(name: object, known: Iterable[str]) -> str:
     """Return a question for the known name that is most like another, or an empty text."""
     from difflib import get_close_matches  # deferred: no start of a node needs it
 
-    close = get_close_matches(str(name), list(known), 1)
+    close = get_close_matches(str(name), list(known), 1, 0.75)
     return f'did you mean {close[0]!r}?' if close else ''
 
 

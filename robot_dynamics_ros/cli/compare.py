@@ -30,12 +30,12 @@ def run(args: argparse.Namespace) -> int:
     """Compare two recordings; return 1 if a threshold is violated.
 
     Raises:
-        ConfigurationError: The number of recordings is not two.
+        ConfigurationError: The first does not exist, or the number of recordings is not two.
     """
-    if len(args.bags) != 2:
+    if len(args.bags) != 2 or not args.bags[0].exists():
         raise ConfigurationError(
-            f'{len(args.bags)} recordings',
-            'cannot be compared',
+            ' '.join(map(str, args.bags)),
+            'are not two recordings',
             'give two: BAG_A BAG_B; the formulations of a robot are compared by '
             'compare_formulations ROBOT',
         )

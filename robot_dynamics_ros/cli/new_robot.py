@@ -274,9 +274,9 @@ Instead of the last two, for the constraint program:
 
 def _summary(motion: DefaultMotion) -> str:
     """Return a description of a motion."""
-    shares = f'{motion.velocity_share:.0%} of a velocity limit', f'{motion.effort_share:.0%} of an'
-    what = default_motion.described(motion.settings)
-    return f'{what}, with at most {" and ".join(shares)} effort limit'
+    shares = {'a velocity': motion.velocity_share, 'an effort': motion.effort_share}
+    most = ' and '.join(f'{x:.0%} of {limit} limit' for limit, x in shares.items() if x)
+    return f'{default_motion.described(motion.settings)}, with at most {most}'
 
 
 def write_robot_folder(

@@ -22,7 +22,7 @@ from robot_dynamics_ros.dynamics.formulation import (
     Wrenches,
 )
 from robot_dynamics_ros.dynamics.screw_geometry import ScrewGeometry, Twists, body_wrench
-from robot_dynamics_ros.errors import UnknownNameError, known_name
+from robot_dynamics_ros.errors import known_name
 from robot_dynamics_ros.model import BodyFrame, RobotTree, frame_pose
 from robot_dynamics_ros.spatial.inertia import RigidBodyInertia
 from robot_dynamics_ros.spatial.scalar import Array, cross, zeros
@@ -194,7 +194,7 @@ class Screw(Formulation):
         Source: zaremba-screw-recursion, section 10.
         """
         q, v, a = self.vectors(q=q, v=v, a=a)
-        x, section = self.geometry(q), self._section(frame)
+        x, section = self.geometry(q), self.tree.frame(frame)
         V, dV, _ = _body_motion(x, x.twists(v, a, self._dtype(q, v, a)), section.body)
         L = wrench_transform(section.R_BF, section.p_BF)
         V, dV = L.T @ V, L.T @ dV
@@ -247,7 +247,7 @@ class Screw(Formulation):
         stopped at the cut.
         """
         q, v, a = self.vectors(q=q, v=v, a=a)
-        x, section = self.geometry(q), self._section(frame)
+        x, section = self.geometry(q), self.tree.frame(frame)
         external, zero = self.body_wrenches(wrenches), zeros(self.tree.n, x.dtype)
         dynamic, static = (
             _section_wrench(x, motion, section, distal, carried, external)
@@ -261,13 +261,6 @@ class Screw(Formulation):
         q, v, a = self.vectors(q=q, v=v, a=a)
         x, external = self.geometry(q), self.body_wrenches(wrenches)
         return x, x.wrenches(x.twists(v, a, self._dtype(q, v, a)), external)
-
-    def _section(self, frame: str | BodyFrame) -> BodyFrame:
-        section = frame if isinstance(frame, BodyFrame) else self.tree.frame(frame)
-        if not -1 <= section.body < self.tree.n:
-            known = map(str, range(-1, self.tree.n))
-            raise UnknownNameError('body of a section', section.body, known)
-        return section
 
 
 def _section_wrench(

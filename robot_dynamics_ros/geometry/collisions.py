@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations, product
 from typing import NamedTuple
@@ -53,10 +54,24 @@ class Obstacles:
     Attributes:
         boxes: Centre and size of each box in the base frame, shape (6,), m.
         ground_below: Distance of the ground below the base frame and all fixed links, m.
+
+    Raises:
+        ParameterError: The numbers do not describe boxes.
+        ShapeError, NonFiniteError: The distance is not a finite number.
     """
 
     boxes: Sequence[Sequence[float]] = ()
     ground_below: float = 0.0
+
+    def __post_init__(self) -> None:
+        array('ground_below', self.ground_below, ())
+        with suppress(TypeError, ValueError):
+            rows = np.array(self.boxes, dtype=float).reshape(-1, 6)
+            if np.isfinite(rows).all() and (rows[:, 3:] > 0).all():
+                object.__setattr__(self, 'boxes', rows.tolist())
+                return
+        reason = 'give centre and size, six numbers each, no size 0 or less'
+        raise ParameterError('boxes', self.boxes, reason)
 
     @property
     def numbers(self) -> list[float]:
@@ -70,11 +85,7 @@ class Obstacles:
         Raises:
             ParameterError: The numbers do not describe boxes.
         """
-        rows = np.asarray(numbers if len(numbers) > 1 else (), dtype=float)
-        if rows.size % 6 or not np.isfinite(rows).all() or (rows.reshape(-1, 6)[:, 3:] <= 0).any():
-            reason = 'give centre and size, six numbers each, no size 0 or less'
-            raise ParameterError('boxes', list(numbers), reason)
-        return cls(rows.reshape(-1, 6).tolist(), ground_below)
+        return cls([numbers] if len(numbers) > 1 else (), ground_below)
 
 
 class _Collider(NamedTuple):
@@ -163,7 +174,7 @@ class CollisionChecker:
         self._pairs = np.array([x for x in pairs if x not in excluded], int).reshape(-1, 2)
         named = (sorted((parts[i].name, parts[j].name)) for i, j in excluded)
         self.excluded = tuple(sorted(set(map(tuple, named))))
-        self._motion_bounds, self._closest = self._relative_motion(), 0
+        self._closest = 0
 
     def find_close_pair(self, q: Array) -> ClosePair | None:
         """Return the first pair found closer than the clearance at q, shape (n,), or None."""
@@ -205,8 +216,9 @@ class CollisionChecker:
             return None
         q = array('positions', rows, ('count', self._tree.n))
         remaining, start = np.zeros(len(self._pairs)), q[0]
+        bounds = self._relative_motion(np.abs(q).max(axis=0))
         for end in q:
-            motion = self._motion_bounds @ np.abs(end - start)
+            motion = bounds @ np.abs(end - start)
             at, moves = 0.0, motion > 0.0
             while at < 1.0:
                 step = min((remaining[moves] / motion[moves]).min(initial=np.inf), 1.0 - at)
@@ -258,17 +270,21 @@ class CollisionChecker:
         apart = np.linalg.norm(centres[first] - centres[second], axis=1)
         return np.asarray(apart - self._radius[first] - self._radius[second])
 
-    def _relative_motion(self) -> Array:
-        """Return bounds on the relative motion of pairs per unit of each joint, (pairs, n)."""
+    def _relative_motion(self, most: Array) -> Array:
+        """Return bounds on the relative motion of pairs per unit of each joint, (pairs, n).
+
+        Args:
+            most: Bounds on the joint positions of the motion, shape (n,), rad or m.
+        """
         tree = self._tree
         moves_with = np.zeros((len(self._parts), tree.bodies), dtype=bool)
         # Points of the body and those it carries from its joint; last: of the base, body -1.
         farthest = np.zeros(tree.bodies + 1)
-        for row, part in zip(moves_with, self._parts, strict=True):
+        sizes = np.linalg.norm(self._centre, axis=1) + self._radius
+        for row, part, size in zip(moves_with, self._parts, sizes, strict=True):
             row[list(tree.path(part.body))] = True
-            size = np.linalg.norm(part.surface.vertices, axis=1).max()
             farthest[part.body] = max(farthest[part.body], size)
-        rates, most = np.abs(tree.rate), np.abs(tree.sampled_range).max(axis=0)
+        rates = np.abs(tree.rate)
         stroke = rates @ most + np.abs(tree.positions(0.0 * most))
         travel = np.where(tree.prismatic, stroke, 0.0)
         for i in reversed(range(tree.bodies)):

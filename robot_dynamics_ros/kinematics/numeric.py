@@ -26,12 +26,7 @@ from robot_dynamics_ros.model import Robot, frame_motion, frame_pose
 from robot_dynamics_ros.model.robot_tree import require_robot
 from robot_dynamics_ros.spatial.rotation import rotation_vector
 from robot_dynamics_ros.spatial.scalar import Array, errstate
-from robot_dynamics_ros.spatial.validation import (
-    array,
-    require_counts,
-    require_numbers,
-    require_positive,
-)
+from robot_dynamics_ros.spatial.validation import array, require_counts, require_positive
 
 Status = Literal['converged', 'at_limits', 'not_converged']
 
@@ -105,8 +100,7 @@ def inverse_kinematics(
     Cost: about 0.2 ms per iteration for an arm of a few joints.
     """
     require_robot(tree)
-    require_numbers(restarts=restarts)
-    require_counts(iterations=iterations, seed=seed)
+    require_counts(iterations=iterations, restarts=restarts, seed=seed)
     p = array('position', position, (3,))
     if R is not None:
         R = array('R', R, (3, 3))

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.errors import ModelError, known_name
+from robot_dynamics_ros.errors import ModelError, UnknownNameError, known_name
 from robot_dynamics_ros.model.dependence import Affine, Dependence, TreeState
 from robot_dynamics_ros.spatial.rotation import rotation_about
 from robot_dynamics_ros.spatial.scalar import Array, Scalar
@@ -153,16 +153,21 @@ class BodyTree(ABC):
         """
         return self.joint_names.index(known_name('joint', name, self.joint_names))
 
-    def frame(self, name: str, kind: str = 'frame') -> BodyFrame:
+    def frame(self, name: str | BodyFrame, kind: str = 'frame') -> BodyFrame:
         """Return a frame by its link name.
 
         Args:
-            name: Name of the link.
+            name: Name of the link, or a frame fixed in a body.
             kind: What names it, for errors, such as the parameter 'payload_frame'.
 
         Raises:
-            UnknownNameError: There is no such frame; the message lists the known frames.
+            UnknownNameError: There is no such frame or body; the message lists the known ones.
         """
+        if isinstance(name, BodyFrame):
+            if not -1 <= name.body < self.bodies:
+                known = map(str, range(-1, self.bodies))
+                raise UnknownNameError(f'body of a {kind}', name.body, known)
+            return name
         return self.frames[known_name(kind, name, self.frames)]
 
     def moving_frame(self, name: str, kind: str = 'frame') -> BodyFrame:

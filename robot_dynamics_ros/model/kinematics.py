@@ -47,7 +47,7 @@ class FrameMotion(NamedTuple):
 
 def _resolve(tree: Robot, frame: str | BodyFrame) -> BodyFrame:
     require_robot(tree)
-    return frame if isinstance(frame, BodyFrame) else tree.frame(frame)
+    return tree.frame(frame)
 
 
 def body_poses(tree: Robot, q: Array) -> list[FramePose]:

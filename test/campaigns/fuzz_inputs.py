@@ -115,9 +115,10 @@ def _content_mutated(draw: DrawFn, text: str) -> str:
     is_xml = text.lstrip().startswith('<')
     try:
         content = _nested(ElementTree.fromstring(text)) if is_xml else yaml.safe_load(text)
+        places = list(_places(content))
     except Exception:
-        return text  # malformed; also what PyYAML does not expect, such as !!timestamp x
-    if not (places := list(_places(content))):
+        return text  # malformed, without end (&a [*a]), or what PyYAML does not expect
+    if not places:
         return _text_mutated(draw, text)
     _change(draw, *places[draw(st.integers(0, len(places) - 1))])
     return _xml(content) if is_xml else str(yaml.safe_dump(content, sort_keys=False))

@@ -71,7 +71,7 @@ def test_a_negative_number_is_no_option(number, capsys):
 [analyze, x, --output, '']            | argument --output: is empty
 [check_model, x, --gravity, '-9,81', '0', '0'] | --gravity: invalid float value: '-9,81'
 [check_model, x, --efort-limit=3]     | --efort-limit=3; did you mean '--effort-limit'?
-[check_model, x, --no-such]           | check_model: error: unrecognized arguments: --no-such
+[check_model, x, --foo]               | check_model: error: unrecognized arguments: --foo
 """)
 def test_a_word_that_cannot_be_meant_is_named(given, said, capsys):
     with pytest.raises(SystemExit) as ended:

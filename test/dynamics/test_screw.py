@@ -140,6 +140,6 @@ test_unknown_sections_joints_and_positions_are_refused_by_name = tables.called("
 joint_terms.inertia_matrix(ARM.tree, [NOWHERE.p_BF]) | ShapeError: q has shape (1, 3)
 energy.power(ARM.tree, SLANTED, *ARM.state[1:])      | ShapeError: q has shape (3,)
 ARM.screw.section_motion(*ARM.state, 'elbow') | UnknownNameError: unknown frame 'elbow'; known: base, hook
-ARM.screw.section_load(*ARM.state, NOWHERE)   | UnknownNameError: unknown body of a section 6; known: -1, 0
+ARM.screw.section_load(*ARM.state, NOWHERE)   | UnknownNameError: unknown body of a frame 6; known: -1, 0
 ARM.screw.section_load(*ARM.state, 'tip', ARM.piece, carried=('j4',)) | UnknownNameError: joint on the cut link 'j4'; known: j3, j5, j6
 """, globals())  # fmt: skip  # noqa: E501

@@ -130,9 +130,11 @@ def test_a_box_in_the_way_is_named_with_posture_and_distance():
     thin = walled(1.5, 0.0, 0.5, 1.0, 0.002, 1.0)
     assert thin.is_free(np.array([[0.4, 0.4], [0.5, 0.4]]))
     assert not thin.is_free(np.array([[0.4, 0.4], [-0.8, -0.4]]))  # through it between the two
-    for numbers in ([1.0] * 5, [0.0, 0.0, 0.0, 1.0, -1.0, 1.0], [math.nan] * 6):
+    for numbers in ([1.0] * 5, [0.0, 0.0, 0.0, 1.0, -1.0, 1.0], [math.nan] * 6, ['a'] * 6):
         with pytest.raises(ParameterError, match='six numbers each, no size 0 or less'):
-            walled(*numbers)
+            Obstacles([numbers])
+    with pytest.raises(NonFiniteError, match='ground_below'):
+        Obstacles(ground_below=math.nan)
 
 
 def test_the_ground_is_where_the_base_stands_unless_gravity_says_nothing():
@@ -327,6 +329,16 @@ CARRIED = ELBOW.replace('elbow" type="revolute', 'elbow" type="prismatic').repla
   </joint>
   <joint name="again" type="prismatic"><parent link="fore"/><child link="of_again"/>{SLIDES_X}
     <mimic joint="back"/></joint></robot>""")  # fmt: skip
+SLIDES = CARRIED.partition('<link name="of_out"')[0] + '</robot>'
+
+
+def test_a_slide_without_limits_sweeps_as_wide_a_circle_as_it_is_out():
+    """The bar of 9 m to 10 m crosses a thin box; a slide of 1 m is what samples assume."""
+    tree = load_robot(SLIDES.replace('lower="-3" upper="3"', ''))
+    checker = CollisionChecker(tree, Obstacles([[9.5, 0.0, 0.5, 0.1, 0.01, 0.1]]))
+    assert [checker.is_free([[-0.5, out], [0.5, out]]) for out in (9.0, 3.0)] == [False, True]
+
+
 DIFFERENCE = """{coordinates: [shoulder, out, back],
     loops: {carried: {frames: [of_out, of_again], position: x}},
     closed_form: {elbow: {rate: {out: 1, back: -1}}}}"""

@@ -70,6 +70,9 @@ scara.inverse('abc', 0.0)                          | ParameterError: position = 
 scara.inverse(POINT, 'x')                          | ParameterError: yaw = 'x'
 four_dof.inverse(POINT, None)                      | ParameterError: pitch = None
 scara.inverse_pose([['a'] * 3] * 3, POINT)         | ParameterError: R = ... must be real numbers
+inverse_kinematics(ARM, THREE, restarts=np.nan)    | ParameterError: restarts = nan ... must be a whole number
+frame_motion(TREE, STILL, STILL, BodyFrame(-2, TWO_BY_TWO, THREE)) | UnknownNameError: body of a frame -2; known: -1, 0, 1, 2, 3
+frame_pose(TREE, STILL, BodyFrame(4, TWO_BY_TWO, THREE)) | UnknownNameError: body of a frame 4; known: -1
 inverse_kinematics(ARM, THREE, iterations=0)       | ParameterError: parameter iterations = 0
 inverse_kinematics(ARM, P4, 1.5 * R4)              | ParameterError: parameter R = ... must be a rotation matrix
 inverse_kinematics(ARM, P4, -R4)                   | ParameterError: parameter R = ... must be a rotation matrix

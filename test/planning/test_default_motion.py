@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import linkages
@@ -176,9 +177,10 @@ def test_a_joint_without_a_velocity_limit_need_not_move_the_tool():
 
 def test_a_pendulum_gets_a_folder_without_a_program_and_the_scene_says_why(tmp_path, capsys):
     file, folder = tmp_path / 'arm.urdf', tmp_path / 'arm'
-    file.write_text(text_of('pendulum'))
+    file.write_text(text_of('pendulum').replace(' velocity="10.0"', ''))  # a limit less to tell
     assert main(['new_robot', str(file), '--output', str(folder)]) == 0
-    assert 'motion: the joints by sines' in capsys.readouterr().out
+    [most] = re.findall('motion: the joints by sines .* at most (.*)', capsys.readouterr().out)
+    assert most == '1% of an effort limit'
     assert not (folder / PROGRAM).exists()
     text = (folder / 'README.md').read_text('utf-8')
     assert 'program' not in text.lower()

@@ -205,7 +205,7 @@ def test_the_first_bags_description_is_used_for_both(description, command, tmp_p
 
 @pytest.mark.slow
 @tables.written("""
-    [] | 1 recordings: cannot be compared; give two
+    [] | are not two recordings; give two
     [missing] | no such file or folder
     [RUN, --threshold, x=1] | unknown figure 'x'
     [RUN, --frame, nose] | unknown frame 'nose'
@@ -227,6 +227,12 @@ def test_what_cannot_be_compared_is_refused_in_one_line(given, said, command):
     assert re.search(said, found.err)
     assert found.err.count('\n') == 1
     assert not found.folder.exists()
+
+
+def test_two_robots_are_led_to_the_command_that_compares_formulations(command):
+    error = command('compare', 'scara', 'four_dof', code=2).err
+    assert 'scara four_dof: are not two recordings; ' in error
+    assert error.endswith('by compare_formulations ROBOT\n')
 
 
 def test_a_second_run_of_other_joints_is_refused_by_these(command):
