@@ -159,6 +159,17 @@ def test_trajectories_that_replace_each_other_obey_the_speed_override():
     assert 0.17 < max(speeds) < 0.201
 
 
+@pytest.mark.parametrize('first', [0.0, 0.3])
+def test_straight_lines_that_begin_with_a_tick_do_not_begin_backwards(first):
+    generator = generator_at_rest()
+    generator.speed.scale(0.5)
+    places = PLACE + np.outer([first, 0.5], np.ones(4))
+    follow(generator, np.array([0.0, 0.5]) + first, places, None, None, start_ns=NANO + PERIOD)
+    v = run(generator, 200)[:, 1]
+    assert v.min() >= -1e-12
+    assert np.abs(np.diff(v, axis=0)).max() < 0.01
+
+
 @pytest.mark.parametrize('ticks', [700, 800, 900, 1000])
 def test_the_next_path_does_not_lead_backwards_after_a_stop_by_the_speed_override(ticks):
     generator = moving_generator()

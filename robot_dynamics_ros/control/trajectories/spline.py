@@ -315,6 +315,10 @@ class JointWaypoints(JointSpline):
             self._pieces.coefficients[1] = segment._pieces.coefficients[1]
         return segment
 
+    def continue_back(self) -> None:
+        """Go on before the beginning, which is sampled, too, as after it: nothing leads there."""
+        self._pieces.coefficients[0] = self._pieces.coefficients[1]
+
     def _after(self, start: Reference, points: Points) -> Points:
         """Return points with a start at time 0."""
         n = self.first.position.shape[1]
