@@ -196,6 +196,8 @@ def _plan(
         try:
             with choice.read(bag) as reader:
                 tree = choice.load(reader)
+                if args.payload:
+                    tree.moving_frame(args.payload)  # which raises, before what takes long
                 description = '' if choice.robot else reader.description
             source = Source(str(bag), choice, tree, description, tuple(reader.remarks))
             start = _first_moving(source, request.effort)

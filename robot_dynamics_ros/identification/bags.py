@@ -14,8 +14,11 @@ from functools import partial, reduce
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
 from robot_dynamics_ros.errors import RecordingError, RobotDynamicsError
 from robot_dynamics_ros.estimation.accumulate import ResidualSums
+from robot_dynamics_ros.estimation.hypotheses import GravityFit
 from robot_dynamics_ros.estimation.regressor import inertial_parameters
 from robot_dynamics_ros.identification.identify import IdentificationPlan, gather
 from robot_dynamics_ros.identification.least_squares import Block, reduced
@@ -27,6 +30,7 @@ from robot_dynamics_ros.identification.validation import (
     fitted_gravity,
     halved,
     percent_of,
+    residual_sums,
 )
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.recordings.history import Carried, carried, history
@@ -34,6 +38,7 @@ from robot_dynamics_ros.recordings.outliers import require_clean
 from robot_dynamics_ros.recordings.plausibility import late_velocities
 from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.spatial.scalar import Array
 
 _MOST_BLOCKS = 400  # of all bags together, but at least one for each half of a bag
 
@@ -149,6 +154,8 @@ class BagOutcome:
         }
 
 
+#: What a report shows of a bag: its curves, the zero of their times, s, and the gravity that fits.
+Shown = tuple[ResidualSeries, float, GravityFit | None]
 #: Runs work on bags, under a title.
 Jobs = Callable[[str, Callable[[Source], BagOutcome], Sequence[Source]], list[BagOutcome]]
 
@@ -184,16 +191,28 @@ def gather_bag(source: Source, plan: IdentificationPlan, most: int) -> BagOutcom
     return BagOutcome(source.path, tuple(notes), efforts=efforts, halves=(halves[0], halves[1]))
 
 
-def evaluate_bag(source: Source, trial: Trial) -> BagOutcome:
-    """Return the residuals of the robots of a trial on a bag."""
-    short: list[str] = []
+def evaluate_bag(source: Source, trial: Trial, shown: list[Shown] | None = None) -> BagOutcome:
+    """Return the residuals of the robots of a trial on a bag.
+
+    Args:
+        source: The bag.
+        trial: The robots.
+        shown: Receives what a report shows of the bag, unless it has that of another one.
+    """
     try:
         run, notes = source.read()
-        pairs = [tuple(series.sums for series in pair) for pair in trial.series(run, short)]
+        whole = evaluated(run, trial.nominal, trial.preparation)
     except (RobotDynamicsError, OSError) as error:
         return BagOutcome.failed(source.path, str(error))
-    if not pairs:
-        return BagOutcome.failed(source.path, short[0])
+    pairs = []
+    for piece, tree in trial.pieces(run, whole):
+        curves: Sequence[Array] = ()
+        if shown is not None and not shown:
+            curves = tuple(np.empty((4, *piece.q.shape)))
+            series = ResidualSeries(piece.time, piece.effort, piece.v_friction, *curves)
+            shown.append((series, run.origin, fitted_gravity(whole, trial.nominal)))
+        models = (trial.nominal, curves[:1]), (tree, curves[1:])
+        pairs.append([residual_sums(piece, robot, *filled) for robot, filled in models])
     sums = tuple(reduce(ResidualSums.merged, robot) for robot in zip(*pairs, strict=True))
     return BagOutcome(source.path, tuple(notes), sums=sums)
 
@@ -204,13 +223,13 @@ class Evidence:
 
     Attributes:
         residuals: Of the nominal and of the corrected robot.
-        series: Time series of both for the first recording.
-        origin: Zero of the times of that recording in texts and plots, s.
+        series: Of the first recording that can be used, or of its first half.
+        origin: Zero of its times in texts and plots, s.
         remarks: Further remarks, one sentence each.
     """
 
     residuals: tuple[Residuals, Residuals]
-    series: tuple[ResidualSeries, ResidualSeries]
+    series: ResidualSeries
     origin: float
     remarks: tuple[str, ...]
 
@@ -235,35 +254,25 @@ def prove(
     Raises:
         RecordingError: No bag can be used.
     """
-    evaluated = run(
-        'validating',
-        partial(evaluate_bag, trial=trial),
-        sources,
-    )
-    usable = [source for source, bag in zip(sources, evaluated, strict=True) if not bag.error]
-    if not usable:
-        reasons = '; '.join(dict.fromkeys(bag.error for bag in evaluated))
+    shown, judged = list[Shown](), list[BagOutcome]()
+    for source in sources:  # not by a worker, up to the one that is shown
+        judged.append(evaluate_bag(source, trial, shown))
+        if shown:
+            break
+    else:
+        reasons = '; '.join(dict.fromkeys(bag.error for bag in judged))
         raise RecordingError('the bags for validation', 'have no usable data', reasons)
-    series, origin, gravity = _first_series(usable[0], trial)
+    judged += run('validating', partial(evaluate_bag, trial=trial), sources[len(judged) :])
     _LAST.clear()  # no recording is needed beside the report
-    by_robot = zip(*(bag.sums for bag in evaluated if not bag.error), strict=True)
+    ((series, origin, fit),) = shown
+    gravity = []
+    if fit is not None and fit.verdict not in ('agrees', 'perhaps'):
+        gravity.append(fit.sentence('give --gravity {}', 'give --gravity 0 0 0'))
+    by_robot = zip(*(bag.sums for bag in judged if not bag.error), strict=True)
     merged = (reduce(ResidualSums.merged, sums) for sums in by_robot)  # in order: same rounding
     before, after = (Residuals.of(trial.nominal, sums) for sums in merged)
     evidence = Evidence((before, after), series, origin, (*after.unproved(), *gravity))
     results = {result.bag: result for result in gathered}
-    for proof in evaluated:
+    for proof in judged:
         results[proof.bag] = results.get(proof.bag, BagOutcome(proof.bag)).with_proof(proof)
     return evidence, list(results.values())
-
-
-def _first_series(
-    source: Source, trial: Trial
-) -> tuple[tuple[ResidualSeries, ResidualSeries], float, tuple[str, ...]]:
-    """Return a bag's residual series, of its first usable half, its origin, remarks on gravity."""
-    run, _ = source.read()
-    fit = fitted_gravity(evaluated(run, trial.nominal, trial.preparation), trial.nominal)
-    for pair in trial.series(run, []):
-        if fit is None or fit.verdict in ('agrees', 'perhaps'):
-            return pair, run.origin, ()
-        return pair, run.origin, (fit.sentence('give --gravity {}', 'give --gravity 0 0 0'),)
-    raise RecordingError(f'bag {source.path!r}', 'cannot be read again', 'do not change it')

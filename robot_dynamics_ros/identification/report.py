@@ -240,13 +240,12 @@ def _new_rotors(result: Identification) -> str:
 
 def _left(tree: Robot, evidence: Evidence) -> list[Finding]:
     """Return what is left at joints that the corrected model explains badly, and why."""
-    after, series = evidence.residuals[1], evidence.series[1]
+    after, left = evidence.residuals[1], evidence.series.after
     least, remarks = resolved(tree, np.array(after.rms_effort), SMALL), []
     for i, (joint, percent) in enumerate(zip(after.joints, after.percent, strict=True)):
         if math.isnan(percent) or percent <= _FAIR:
             continue
-        rest = series.residual[np.isfinite(series.residual[:, i]), i]
-        rest = rest[:, np.newaxis]
+        rest = left[np.isfinite(left[:, i]), i, np.newaxis]
         alike = compared(rest[1:], rest[:-1])[1].item() if len(rest) > 2 else 0.0
         why = 'it varies slowly: compare the plots against velocity and load'
         if alike < -_ALTERNATES:
@@ -265,7 +264,7 @@ def _slow(result: Identification, evidence: Evidence) -> list[Finding]:
     Beyond that speed it is not compensated further: more compensation than there is friction
     drives a joint, and one recorded at 12 % of its velocity limit ran away.
     """
-    tree, series = result.tree, evidence.series[1]
+    tree, series = result.tree, evidence.series
     known = recorded_speed(tree)
     fastest = np.where(np.isfinite(known), known, np.abs(series.velocity).max(axis=0))
     slow = [
@@ -429,14 +428,12 @@ def pictures(result: Identification, evidence: Evidence) -> list[tuple[str, Any]
     Raises:
         MissingDependencyError: The plot library is not installed.
     """
-    before, after = evidence.series
-    titles, dots = joint_titles(result.tree, 'N m', 'N'), ('after', '', _MODEL)
+    curves, titles = evidence.series, joint_titles(result.tree, 'N m', 'N')
+    dots = 'after', '', _MODEL
     series = {
-        **{key: getattr(after, key) for key in ('time', 'velocity', 'load', 'effort', 'friction')},
-        'predicted': after.effort - after.residual,
-        'before': before.residual,
-        'after': after.residual,
-        'not rigid': after.friction + after.residual,
+        **curves._asdict(),
+        'predicted': curves.effort - curves.after,
+        'not rigid': curves.friction + curves.after,
     }
     plots = Plots(series, evidence.origin)
     plots.add(

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import reduce
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,51 +27,26 @@ from robot_dynamics_ros.spatial.scalar import Array
 _SLOWEST = 1e-9  # rad/s or m/s: a joint below this peak velocity never moves
 
 
-@dataclass(frozen=True, eq=False)
-class ResidualSeries:
-    """Residuals of one recording over time.
+class ResidualSeries(NamedTuple):
+    """Efforts of one recording over time, and what two models leave of them; shape (N, n).
 
     Attributes:
         time: Shape (N,), s.
-        effort: Recorded effort, shape (N, n), N m or N.
-        residual: Recorded minus explained effort, shape (N, n); at rest, the excess over the
-            Coulomb friction; NaN where the effort is unknown (limits, saturation).
-        sliding: Mask of samples where the joint moves and the residual is valid, shape (N, n).
-        velocity: Shape (N, n), rad/s or m/s.
-        load: Rigid-body effort of the model, shape (N, n).
-        friction: Friction of the model, all terms, shape (N, n).
+        effort: Recorded effort, N m or N.
+        velocity: rad/s or m/s.
+        before: What the nominal robot leaves, see :attr:`.ModelEfforts.unexplained`, N m or N.
+        after: What the corrected robot leaves.
+        load: Rigid-body effort of the corrected robot.
+        friction: Its friction, all terms.
     """
 
     time: Array
     effort: Array
-    residual: Array
-    sliding: Array
     velocity: Array
+    before: Array
+    after: Array
     load: Array
     friction: Array
-
-    @classmethod
-    def of(cls, motion: Instants, tree: Robot) -> ResidualSeries:
-        """Return the residuals of a model: inertias, gravity, friction, armature.
-
-        Raises:
-            RecordingError: There is no sample.
-        """
-        if not len(motion.row):
-            raise RecordingError(
-                'the recording', 'has no usable states in a row', 'record for longer'
-            )
-        rest, load, friction = np.empty((3, *motion.q.shape))
-        sliding = np.empty(motion.q.shape, dtype=bool)
-        for rows, model in EffortModel(tree).blocks(motion):
-            rest[rows], sliding[rows] = model.unexplained, model.determined
-            load[rows], friction[rows] = model.rigid, model.parts['friction']
-        return cls(motion.time, motion.effort, rest, sliding, motion.v_friction, load, friction)
-
-    @property
-    def sums(self) -> ResidualSums:
-        """Statistics over all samples."""
-        return ResidualSums.of(self.time, self.effort, self.residual, self.sliding)
 
 
 @dataclass(frozen=True)
@@ -134,8 +110,32 @@ def evaluated(recording: Recording, tree: Robot, preparation: Preparation) -> In
 
     Raises:
         UnknownNameError: The timing or effort is unknown, or a joint was not recorded.
+        RecordingError: There is no sample.
     """
-    return samples_of(recording, tree, replace(preparation, cutoff=AUTO)).driven
+    motion = samples_of(recording, tree, replace(preparation, cutoff=AUTO)).driven
+    if not len(motion.row):
+        raise RecordingError('the recording', 'has no usable states in a row', 'record for longer')
+    return motion
+
+
+def residual_sums(motion: Instants, tree: Robot, *curves: Array) -> ResidualSums:
+    """Return the statistics of what a model leaves: inertias, gravity, friction, armature.
+
+    Args:
+        motion: Motions and efforts, of one instant at least.
+        tree: The model.
+        curves: Receive, as far as given, what is left, the rigid-body efforts and the friction,
+            shape (M, n) each, N m or N.
+    """
+    sums = list[ResidualSums]()
+    for rows, model in EffortModel(tree).blocks(motion):
+        left = model.unexplained
+        parts = left, model.rigid, model.parts['friction']
+        for curve, values in zip(curves, parts, strict=False):
+            curve[rows] = values
+        given = motion.time[rows], motion.effort[rows], left, model.determined
+        sums.append(ResidualSums.of(*given))
+    return reduce(ResidualSums.merged, sums)
 
 
 def fitted_gravity(motion: Instants, tree: Robot) -> GravityFit | None:
@@ -169,24 +169,12 @@ class Trial:
         corrected = tuple(each.tree for each in identified)
         return cls(plan.unknowns.tree, plan.preparation, corrected)
 
-    def series(
-        self, run: Recording, refused: list[str]
-    ) -> Iterator[tuple[ResidualSeries, ResidualSeries]]:
-        """Yield residuals of the nominal and the corrected robot, of a recording or its halves.
-
-        Args:
-            run: The recording.
-            refused: Receives the reasons why data could not be used.
-        """
-        whole = evaluated(run, self.nominal, self.preparation)
+    def pieces(self, run: Recording, whole: Instants) -> list[tuple[Instants, Robot]]:
+        """Return the samples of a recording, or of each half, with the corrected robot."""
         middle = int(np.searchsorted(whole.time, halved(run)[1].time[0]))
         halves = [whole.take(slice(middle)), whole.take(slice(middle, None))]  # views
         pieces = [whole] if len(self.corrected) == 1 else halves
-        for piece, tree in zip(pieces, self.corrected, strict=True):
-            try:
-                yield ResidualSeries.of(piece, self.nominal), ResidualSeries.of(piece, tree)
-            except RecordingError as error:
-                refused.append(str(error))
+        return [pair for pair in zip(pieces, self.corrected, strict=True) if len(pair[0].row)]
 
 
 def halved(recording: Recording) -> tuple[Recording, Recording]:
@@ -214,8 +202,7 @@ def validate(recordings: Iterable[Recording], tree: Robot, preparation: Preparat
             outliers.
     """
     clean = (require_clean(run.of_joints(tree.joint_names))[0] for run in recordings)
-    motions = (evaluated(run, tree, preparation) for run in clean)
-    sums = [ResidualSeries.of(motion, tree).sums for motion in motions]
+    sums = [residual_sums(evaluated(run, tree, preparation), tree) for run in clean]
     if not sums:
         raise RecordingError('validation', 'has no recording', 'give at least one')
     return Residuals.of(tree, reduce(ResidualSums.merged, sums))

@@ -319,10 +319,10 @@ def test_no_link_is_beyond_doubt_other_than_described_if_no_joint_is_predicted_b
     """Efforts that are late by a sample gave a link 0.09 ± 0.002 kg that it does not have."""
     run = moved(np.random.default_rng(3), measured_arm(heavier=2.0), 8.0)
     found, before = identified(run), residuals(9.0, 12.0, 26.0)
-    series = SimpleNamespace(residual=np.zeros((3, 3)), velocity=np.ones((3, 3)))
+    series = SimpleNamespace(after=np.zeros((3, 3)), velocity=np.ones((3, 3)))
     for lift, told in ((12.0, False), (11.0, True)):
         both = before, residuals(9.1, lift, 26.0)
-        evidence = Evidence(both, (series, series), 0.0, ())
+        evidence = Evidence(both, series, 0.0, ())
         made = report.identification_report('', found, evidence, *[()] * 4)
         assert any('beyond doubt' in str(finding) for finding in made.findings) is told
 
