@@ -48,7 +48,7 @@ class ToolEstimate(NamedTuple):
     """A tool with the standard deviations of its parameters.
 
     Attributes:
-        mass: kg; 0 if it is not significant.
+        mass: kg; 0 if it is within its deviation.
         com: In the sensor's link, shape (3,), m.
         bias: Shape (6,), N and N m.
         mass_deviation, com_deviation, bias_deviation: Of the same shapes.
@@ -125,7 +125,7 @@ def estimate_tool(tree: Robot, frame: str, poses: Sequence[SensorPose]) -> ToolE
             f'gives a mass of {mass:.4g} kg: it is that of the arm on its environment',
             'negate it; ~/measured_wrench is that of the environment on the arm',
         )
-    if mass <= _CERTAIN * mass_deviation:  # no tool: its centre is unknown
+    if mass <= mass_deviation:  # no tool is as likely: its centre is unknown
         mean = wrench.mean(axis=0)
         spread = student_factor(k) * wrench.std(axis=0, ddof=1) / np.sqrt(k)
         zero = np.zeros(3)

@@ -110,13 +110,30 @@ estimate_tool(ARM.tree, 'tool', ROLLED)   | RecordingError: is tool the link in 
 """, globals())  # fmt: skip
 
 
-@pytest.mark.parametrize('seed', range(4))
-def test_a_sensor_without_a_tool_has_a_bias_only(seed):
-    rng = np.random.default_rng(seed)
-    bare = [x._replace(wrench=BIAS + 0.05 * rng.normal(size=6)) for x in 2 * EXACT]
-    tool = estimate_tool(ARM.tree, 'tool', bare)
-    assert_array_equal([tool.mass, *tool.com], 0.0)
-    assert_allclose(tool.bias, BIAS, atol=0.1)
+def test_a_sensor_without_a_tool_has_a_bias_only():
+    """Or one within about its deviation; of three poses, as Student's distribution has it."""
+    rng, normal = np.random.default_rng(5), []
+    for _ in range(200):
+        bare = [x._replace(wrench=BIAS + 0.05 * rng.normal(size=6)) for x in EXACT[:3]]
+        tool = estimate_tool(ARM.tree, 'tool', bare)
+        assert tool.mass < 3.0 * tool.mass_deviation
+        if not tool.mass:
+            assert_array_equal(tool.com, 0.0)
+            normal.append((tool.bias - BIAS) / tool.bias_deviation)
+    assert len(normal) > 150
+    assert np.mean(np.abs(normal) < 3.0) > 0.993
+
+
+@pytest.mark.parametrize('mass', [0.02, 0.05])
+def test_a_light_tool_is_told_with_its_deviation(mass):
+    """Of 0.02 kg in three poses 74 of 100 were told as nothing, by two deviations or more off."""
+    rng, near = np.random.default_rng(5), []
+    for _ in range(100):
+        light = [x._replace(wrench=BIAS + (x.wrench - BIAS) * mass / MASS) for x in EXACT[:3]]
+        noisy = [x._replace(wrench=x.wrench + 0.05 * rng.normal(size=6)) for x in light]
+        tool = estimate_tool(ARM.tree, 'tool', noisy)
+        near.append(abs(tool.mass - mass) < 2.0 * tool.mass_deviation)
+    assert np.mean(near) > 0.95
 
 
 def test_motion_gaps_and_damaged_measurements_are_no_poses():
