@@ -37,6 +37,7 @@ class RequestWorker:
         self._pool = ThreadPoolExecutor(1, 'requests')
         self._waiting = deque[_Waiting]()
         self._active: tuple[Future[Apply], Finish] | None = None
+        self._closed = False
 
     def submit(
         self,
@@ -54,19 +55,14 @@ class RequestWorker:
             slow: Whether it runs in the thread.
             replaces: Requests of this name that still wait are dropped.
         """
-        if slow or self._active is not None:
+        if (slow or self._active is not None) and not self._closed:
             if replaces:
                 kept = [one for one in self._waiting if one.replaces != replaces]
                 self._waiting = deque(kept)
             self._waiting.append(_Waiting(prepare, finish, replaces))
             self._prepare_next()
             return
-        future = Future[Apply]()
-        try:
-            future.set_result(prepare())
-        except Exception as error:
-            future.set_exception(error)
-        finish(future)
+        _act(_refuse if self._closed else prepare, finish)
 
     def proceed(self) -> None:
         """Finish what is prepared; to be called between two ticks."""
@@ -80,24 +76,33 @@ class RequestWorker:
         return self._active is not None
 
     def close(self) -> None:
-        """Refuse all requests; the thread ends with its present one."""
-        active, self._active = self._active, None
+        """Refuse all requests, also later ones; the thread ends with its present one."""
+        active, self._active, self._closed = self._active, None, True
         finishes = [one.finish for one in self._waiting]
         if active is not None:
             finishes.insert(0, active[1])
         self._waiting.clear()
         for finish in finishes:
-            refused = Future[Apply]()
-            refused.set_exception(
-                ConfigurationError('request', 'the controller was cleaned up', 'send it again')
-            )
-            finish(refused)
+            _act(_refuse, finish)
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _prepare_next(self) -> None:
         if self._active is None and self._waiting:
             request = self._waiting.popleft()
             self._active = self._pool.submit(_sharing, request.prepare), request.finish
+
+
+def _act(prepare: Callable[[], Apply], finish: Finish) -> None:
+    future = Future[Apply]()
+    try:
+        future.set_result(prepare())
+    except Exception as error:
+        future.set_exception(error)
+    finish(future)
+
+
+def _refuse() -> Apply:
+    raise ConfigurationError('request', 'the controller was cleaned up', 'send it again')
 
 
 def _sharing(prepare: Callable[[], Apply]) -> Apply:

@@ -173,6 +173,8 @@ def test_a_bag_that_meets_a_full_disk_is_named_and_what_it_holds_can_be_read(tmp
             fill(tmp_path / 'full')
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+    with pytest.raises(RecordingError, match="bag '/dev/null/x': cannot be written: Not a dir"):
+        fill('/dev/null/x')
     with BagReader(tmp_path / 'full') as reader:
         assert 0 < reader.counts['/text'] < 60_000
 

@@ -61,21 +61,21 @@ class BagWriter:
 
     Raises:
         MissingDependencyError: rosbags is not installed.
-        RecordingError: A file or folder of that name exists.
+        RecordingError: A file or folder of that name exists, or cannot be created.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         rosbag2 = _rosbags().rosbag2
         self.path = Path(path)
-        if self.path.exists():
-            raise RecordingError(
-                f'bag {str(self.path)!r}', 'exists already', 'choose another name or remove it'
+        another = 'choose another name or remove it'
+        with self._named_errors(another):
+            if self.path.exists():
+                raise RecordingError(f'bag {str(self.path)!r}', 'exists already', another)
+            self._writer = rosbag2.Writer(
+                self.path, version=9, storage_plugin=rosbag2.StoragePlugin.MCAP
             )
+            self._writer.open()
         self._types = _common_types('JAZZY')
-        self._writer = rosbag2.Writer(
-            self.path, version=9, storage_plugin=rosbag2.StoragePlugin.MCAP
-        )
-        self._writer.open()
         self._connections: dict[str, Any] = {}
         self.counts: dict[str, int] = {}
 
@@ -150,12 +150,13 @@ class BagWriter:
                 self._writer.close()
 
     @contextmanager
-    def _named_errors(self) -> Iterator[None]:
+    def _named_errors(
+        self, remedy: str = 'what was written before can be read'
+    ) -> Iterator[None]:
         try:
             yield
         except OSError as error:
             problem = f'cannot be written: {error.strerror or error}'
-            remedy = 'what was written before can be read'
             raise RecordingError(f'bag {str(self.path)!r}', problem, remedy) from error
 
 
