@@ -150,9 +150,7 @@ class BagWriter:
                 self._writer.close()
 
     @contextmanager
-    def _named_errors(
-        self, remedy: str = 'what was written before can be read'
-    ) -> Iterator[None]:
+    def _named_errors(self, remedy: str = 'what was written before can be read') -> Iterator[None]:
         try:
             yield
         except OSError as error:
