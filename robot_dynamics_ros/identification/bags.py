@@ -204,13 +204,15 @@ def evaluate_bag(source: Source, trial: Trial, shown: list[Shown] | None = None)
         whole = evaluated(run, trial.nominal, trial.preparation)
     except (RobotDynamicsError, OSError) as error:
         return BagOutcome.failed(source.path, str(error))
-    pairs = []
-    for piece, tree in trial.pieces(run, whole):
+    pieces, origin, pairs = trial.pieces(run, whole), run.origin, []
+    del run
+    _LAST.clear()  # nothing reads it again, and it is nearly as large as its samples
+    for piece, tree in pieces:
         curves: Sequence[Array] = ()
         if shown is not None and not shown:
             curves = tuple(np.empty((4, *piece.q.shape)))
             series = ResidualSeries(piece.time, piece.effort, piece.v_friction, *curves)
-            shown.append((series, run.origin, fitted_gravity(whole, trial.nominal)))
+            shown.append((series, origin, fitted_gravity(whole, trial.nominal)))
         models = (trial.nominal, curves[:1]), (tree, curves[1:])
         pairs.append([residual_sums(piece, robot, *filled) for robot, filled in models])
     sums = tuple(reduce(ResidualSums.merged, robot) for robot in zip(*pairs, strict=True))
@@ -263,7 +265,6 @@ def prove(
         reasons = '; '.join(dict.fromkeys(bag.error for bag in judged))
         raise RecordingError('the bags for validation', 'have no usable data', reasons)
     judged += run('validating', partial(evaluate_bag, trial=trial), sources[len(judged) :])
-    _LAST.clear()  # no recording is needed beside the report
     ((series, origin, fit),) = shown
     gravity = []
     if fit is not None and fit.verdict not in ('agrees', 'perhaps'):
