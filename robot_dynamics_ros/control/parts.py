@@ -16,6 +16,8 @@ from robot_dynamics_ros.control.goals import GOALS, GoalTracker, joint_tolerance
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.laws.stop_laws import Float
 from robot_dynamics_ros.control.loop import ControlLoop
+from robot_dynamics_ros.control.safety.limits import clipped
+from robot_dynamics_ros.control.safety.shell import within_motors
 from robot_dynamics_ros.control.settings import EnablingSwitch, LockedJointWatch, LoopSettings
 from robot_dynamics_ros.control.setup import (
     PARAMETERS,
@@ -242,19 +244,25 @@ class ControllerParts:
             tree: The robot with a payload.
             scaled: Whether its limit is what ``effort_scale`` leaves for the command, without what
                 the driver compensates; a joint that needs more than its effort limit has no drive:
-                a closed loop bears it. Otherwise its effort limit.
+                a closed loop bears it. Otherwise its effort limit, or what is left of the effort
+                where the motors that it shares are at theirs.
         """
         loop, limits, what = self.loop, self.tree.effort_limit, 'are its limit'
         needed = make_formulation('newton_euler', tree).gravity_forces(loop.q)
         if scaled:
             still = np.zeros((2, tree.n))
             needed = needed - self.driver.compensation(loop.q, *still)
-        needed = np.abs(needed) - tree.coulomb_friction
+        needed = needed - clipped(needed, tree.coulomb_friction)
         if scaled:
-            needed[needed > limits] = 0.0
+            needed[np.abs(needed) > limits] = 0.0
             limits, what = loop.limiter.limits, 'are permitted'
         else:
             needed[list(loop.law.passive)] = 0.0
+            borne = needed
+            for one in self.driver.transmissions:
+                borne = within_motors(one, borne, 0.0 * needed)
+            limits = np.where(borne == needed, limits, np.abs(borne))
+        needed = np.abs(needed)
         i = int((needed / limits).argmax())
         if needed[i] <= limits[i]:
             return ''

@@ -91,6 +91,17 @@ def test_the_way_to_a_near_target_is_that_of_three_equal_poles():
     assert_allclose(seen, 1.0 - np.exp(-x) * (1.0 + x + x * x / 2.0), atol=1e-3)
 
 
+def test_a_bandwidth_that_the_period_does_not_bear_swings_no_reference():
+    """As that of a glide at 50 Hz, after which the brake acted for ever."""
+    stream = Approach(1)
+    stream.configure(0.02, semi_implicit=True)
+    stream.start(np.zeros((3, 1)), 0)
+    stream.aim(np.ones(1), ApproachLimits.of(np.ones(1), 20.0 * np.ones(1), 200.0))
+    for k in range(1, 100):
+        stream.advance(20 * k * MS)
+    assert stream.resting
+
+
 @pytest.mark.parametrize('axes', ['world', 'link3', 'tool'])
 def test_poses_and_wrenches_in_the_frame_of_any_link_mean_what_pinocchio_says(axes, rng):
     oracle, start = PinocchioOracle.of(sample('four_dof')), START['four_dof']

@@ -178,11 +178,8 @@ def within_motors(one: Transmission, command: Array, share: Array) -> Array:
     """
     motors = one.matrix.T @ command[one.places]
     own = one.matrix.T @ share[one.places]
-    limited = np.flatnonzero(np.isfinite(one.limit))
-    if not limited.size:
-        return command
     room = _ROUNDED * one.limit - maximum(select(0.0, motors, own, -own), 0.0)
     factors = maximum(room, 0.0) / maximum(magnitude(motors), _TINY)
     scaled = command.copy()
-    scaled[one.places] = reduce(minimum, factors[limited], 1.0) * command[one.places]
+    scaled[one.places] = reduce(minimum, factors, 1.0) * command[one.places]
     return scaled

@@ -33,7 +33,7 @@ class ApproachLimits(NamedTuple):
 
     Attributes:
         joints: Largest speed, rad/s or m/s, and acceleration, rad/s^2 or m/s^2, of each joint.
-        bandwidth: p, rad/s.
+        bandwidth: p, rad/s; at most one per period is used.
         timeout_ns: Time after which a target is no longer approached, ns.
     """
 
@@ -96,8 +96,9 @@ class Approach:
 
     def _step(self, h: float) -> None:
         """Do one step of the plant, and compute the acceleration of the next one."""
-        p, ahead = self._limits.bandwidth, h if self._semi_implicit else 0.5 * h
         coming = max(h, self._period)  # the next step, if this one is cut short
+        p = min(self._limits.bandwidth, 1.0 / coming)  # beyond 1.6 the steps would swing
+        ahead = h if self._semi_implicit else 0.5 * h
         follow, moved, self.resting = -math.expm1(-3.0 * p * h), [], True
         # Several times as fast on numbers as on short arrays.
         joints = zip(*self.rows.tolist(), self.target.tolist(), self._limits.joints, strict=True)
