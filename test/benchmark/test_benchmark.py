@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parts of the benchmarks; measured times are not asserted."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import subprocess

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run a campaign: ``make campaign CAMPAIGN=NAME N=… SEED=…``, ``python test/campaigns NAME``."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from importlib import import_module

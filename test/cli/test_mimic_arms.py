@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import yaml
 from checkout import ROOT
+from numpy.testing import assert_allclose
 from oracles import EliminationOracle, relative_error
 from recorded_arm import sinusoids
 from recorded_loop import GIVEN, RecordedLoop
@@ -164,9 +165,9 @@ def test_plant_and_driver_of_the_emulator_hold_the_arm():
     values = defaults(EMULATOR) | factors | {'period': 1e-3}
     plant, _ = emulated_plant(TREE, values, ['gravity', 'friction'], payload_known=True)
     of_bodies = np.take(factors['mass_factor'], FOLLOWED)
-    np.testing.assert_allclose(plant.tree.mass / TREE.mass, of_bodies, rtol=1e-15)
-    np.testing.assert_allclose(plant.tree.inertia[4] / TREE.inertia[4], 1.1, rtol=1e-14)
-    np.testing.assert_allclose(plant.tree.damping, 2.0 * TREE.damping, rtol=1e-15)
+    assert_allclose(plant.tree.mass / TREE.mass, of_bodies, rtol=1e-15)
+    assert_allclose(plant.tree.inertia[4] / TREE.inertia[4], 1.1, rtol=1e-14)
+    assert_allclose(plant.tree.damping, 2.0 * TREE.damping, rtol=1e-15)
     plant.reset(HOME)
     for _ in range(100):
         plant.step(np.zeros(4))

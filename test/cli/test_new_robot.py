@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import yaml
 from checkout import ROOT
+from numpy.testing import assert_allclose, assert_array_equal
 from oracles import PinocchioOracle
 from samples import random_tree, world_files
 
@@ -102,9 +103,9 @@ def test_the_driver_profile_is_the_model_in_si_units(written, tree):
     assert list(effort_limits(profile).values()) == tree.effort_limit.tolist()
     driver, numbers = DriverInterface(profile, tree), np.arange(1.0, tree.n + 1.0)
     for convert in (driver.position, driver.velocity, driver.measured_effort):
-        np.testing.assert_array_equal(convert(numbers), numbers)
+        assert_array_equal(convert(numbers), numbers)
     driver.write(numbers)
-    np.testing.assert_array_equal(driver.command, numbers)
+    assert_array_equal(driver.command, numbers)
     control = (written / 'ros2_control.yaml').read_text('utf-8')
     assert control == ros2_control_text(tree)
     bridge = (written / 'ros_gz_bridge.yaml').read_text('utf-8')
@@ -204,7 +205,7 @@ def test_every_option_reaches_every_node_and_every_command_of_the_readme(tmp_pat
     def require_the_same(tree):
         assert tree.joint_names == expected.joint_names
         for name in ('gravity', 'effort_limit', 'mass', 'com', 'inertia', 'p_PJ'):
-            np.testing.assert_allclose(getattr(tree, name), getattr(expected, name), atol=1e-12)
+            assert_allclose(getattr(tree, name), getattr(expected, name), atol=1e-12)
 
     nodes = read_yaml(folder / 'parameters.yaml', 'parameter file')
     sections = {key.removeprefix('/**/'): x['ros__parameters'] for key, x in nodes.items()}

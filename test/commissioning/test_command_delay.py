@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The delay of a driver, estimated from short motions of MuJoCo with delayed commands."""
 
-from __future__ import annotations
-
 from collections import deque
 
 import numpy as np

@@ -4,15 +4,13 @@
 Oracle: gravity by Pinocchio, built from the URDF text; friction holds up to 70 % of its level.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import tables
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from recorded_arm import held_poses, rigid, swing
 from samples import sample, shipped
 
@@ -50,7 +48,7 @@ def but(value, *joints):
 def test_a_driver_that_is_understood_gives_no_error_and_slopes_of_one():
     found = check_held(TREE, samples(*held_poses()), gravity_expected=True)
     assert (found.errors, found.poses) == ((), 8)
-    np.testing.assert_array_equal(found.loaded, [False, True, True, True])
+    assert_array_equal(found.loaded, [False, True, True, True])
     # Friction masks the load of joint 4, 0.15 N m with 0.06 N m of friction.
     assert_allclose(found.slope[1:3], 1.0, atol=0.05)
     assert (found.residual <= 0.7 * TREE.coulomb_friction).all()

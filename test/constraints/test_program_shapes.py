@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What viewer and reports draw of a program is where the program's own f says."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

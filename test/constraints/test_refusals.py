@@ -4,8 +4,6 @@
 ``test_program_file`` has what is wrong in files.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tables

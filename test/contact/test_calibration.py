@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dead bands: learned from random samples, written, read, used on recordings and in motion."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

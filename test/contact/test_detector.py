@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Signals of the contact detector by the formulas of its module, and what it tells of them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import yaml

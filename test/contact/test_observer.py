@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The observer of external efforts, against closed forms, Pinocchio and pushes in MuJoCo."""
 
-from __future__ import annotations
-
 import math
 from contextlib import suppress
 

@@ -5,8 +5,6 @@ Pushes are Pinocchio's, in the recorded amperes. The recording is not part of th
 reason of the skip.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

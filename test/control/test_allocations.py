@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Allocations of a tick: no array, a few numbers, nothing permanent."""
 
-from __future__ import annotations
-
 import sys
 import tracemalloc
 from functools import partial

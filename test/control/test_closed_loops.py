@@ -5,13 +5,12 @@ MuJoCo has all joints and keeps the loops closed by forces, without the coordina
 projections of the package. An exact law then moves the joints as commanded.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import linkages
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from pushed_arm import PlantArm
 
 from robot_dynamics_ros.constraints.feasibility import starting_configuration
@@ -65,7 +64,7 @@ def test_computed_torque_tracks_a_motion_of_the_independent_joints(make):
     # The law is sampled: with 0.3 rad in 0.6 s, half a step of acceleration is 5e-6 rad, and the
     # first state is one period old. Without the loop (rates of the assembly) it is 1e-2.
     assert worst < 2e-4
-    np.testing.assert_allclose(arm.q, goal, atol=2e-5)
+    assert_allclose(arm.q, goal, atol=2e-5)
 
 
 @pytest.mark.slow
@@ -77,7 +76,7 @@ def test_every_law_holds_a_four_bar():
         assert arm.session.mode in (SessionMode.HOLDING, SessionMode.DISABLED), law
         # Gravity alone moves the joints by 0.3 rad in this time. The loop of the plant is closed
         # to 4e-9, by which the arm drifts.
-        np.testing.assert_allclose(arm.q, start, atol=1e-6, err_msg=law)
+        assert_allclose(arm.q, start, atol=1e-6, err_msg=law)
 
 
 @pytest.mark.slow
@@ -85,7 +84,7 @@ def test_a_mechanism_is_held_whose_loops_do_not_close_at_zero():
     urdf, loops = linkages.short_rod()
     arm = controlled(load_robot(urdf, loops=loops), [-1.1])
     assert len([*arm.run(50)]) == 50
-    np.testing.assert_allclose(arm.q, -1.1, atol=1e-6)  # forces of constraints are soft
+    assert_allclose(arm.q, -1.1, atol=1e-6)  # forces of constraints are soft
 
 
 def test_a_program_moves_the_tool_of_a_four_bar():
@@ -99,7 +98,7 @@ def test_a_program_moves_the_tool_of_a_four_bar():
         heights.append(arm.plant.data.site('tool').xpos[2] - z)
         errors.append(abs(arm.session.loop.law.constraints().f[0]))
     assert max(errors) < 1e-6
-    np.testing.assert_allclose(heights[:199], 0.0, atol=1e-6)  # the program rests until 0.2 s
+    assert_allclose(heights[:199], 0.0, atol=1e-6)  # the program rests until 0.2 s
     # A quarter of the wave has passed at its largest value: the ramp delays it.
     assert max(heights) == pytest.approx(0.05, abs=1e-3)
 

@@ -4,8 +4,6 @@
 States go in, commands come out; limits and allowed steps are computed here from the description.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -3,6 +3,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from oracles import PinocchioOracle
 from samples import effort_of, random_state, sample
 from scipy.optimize import brentq
@@ -46,10 +47,10 @@ def test_the_efforts_are_those_of_the_designed_error_dynamics(name, rng, monkeyp
         expected = oracle.inverse_dynamics(q, v, a) + tree.armature * a + friction
         out = effort_of(law, q, v, reference)
         # Two libraries in double precision, a hundred operations.
-        np.testing.assert_allclose(out, expected, atol=1e-12 * np.abs(expected).max())
+        assert_allclose(out, expected, atol=1e-12 * np.abs(expected).max())
         M = oracle.mass_matrix(q) + np.diag(tree.armature)
         found = law.decompose(q, v, reference, out)['feedback']
-        np.testing.assert_allclose(found, M @ (a - planned), rtol=1e-9)
+        assert_allclose(found, M @ (a - planned), rtol=1e-9)
 
 
 def tracking_error(name, hold, period):

@@ -4,8 +4,6 @@
 The plant is MuJoCo; ``docs/reliability.md`` defines a jump.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tables

@@ -4,8 +4,6 @@
 As a driver does, the plant then keeps the last command for ever.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from oracles import PinocchioOracle

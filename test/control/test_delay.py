@@ -4,8 +4,6 @@
 The plant is MuJoCo with a queue of delayed commands.
 """
 
-from __future__ import annotations
-
 import re
 from collections import deque
 from typing import Any

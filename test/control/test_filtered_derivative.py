@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Velocities from positions: their value by the formula of the module, their delay."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -5,8 +5,6 @@ The arm stands where the reference is, so that only the reference matters. Oracl
 which are those of joint_trajectory_controller.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -14,6 +12,7 @@ import pytest
 import tables
 import yaml
 from followed_arm import Arm, rest, tolerances
+from numpy.testing import assert_allclose
 from pushed_arm import PlantArm
 from scipy.interpolate import CubicHermiteSpline
 from still_arm import MS
@@ -57,7 +56,7 @@ def test_goals_that_replace_each_other_before_they_begin_are_followed():
             cubic = CubicHermiteSpline([t, t + 1000], [cubic(t), -0.5], [cubic(t, 1), 0.0])
         expected.append(cubic(t))
     # Each start extrapolates the last millisecond at constant acceleration, up to 60 times.
-    np.testing.assert_allclose(np.array(arm.path)[:, 0, 0], expected, atol=1e-4)
+    assert_allclose(np.array(arm.path)[:, 0, 0], expected, atol=1e-4)
     assert arm.q[0] < -0.3
     assert {end.code for end in arm.ends} == {-1}
 
@@ -91,7 +90,7 @@ def test_a_trajectory_whose_first_point_is_on_the_planned_motion_goes_on_with_it
     here = {'positions': [*cubic(t)], 'velocities': [*cubic(t, 1)]}
     getattr(arm, kind)([(0.0, here), rest(2.0 - t, 1.0, 0.5)], begun + 800 + ahead)
     ways = (np.array(one.run(1300).path)[:, 0] for one in (arm, unchanged))
-    np.testing.assert_allclose(*ways, atol=1e-6)  # a start extrapolates the last millisecond
+    assert_allclose(*ways, atol=1e-6)  # a start extrapolates the last millisecond
 
 
 def test_where_a_motion_will_be_at_a_start_is_foreseen_by_its_present_speed():
@@ -124,7 +123,7 @@ def test_a_stream_of_single_points_with_velocities_is_followed_if_a_parameter_al
         arm.run(20)
     t = (np.arange(2000) + 1.0) * 1e-3
     # Cubics between exact points: h^4 / 384 of the fourth derivative is 1e-10.
-    np.testing.assert_allclose(np.array(arm.path)[:, 0, 0], 0.3 * (1.0 - np.cos(t)), atol=1e-7)
+    assert_allclose(np.array(arm.path)[:, 0, 0], 0.3 * (1.0 - np.cos(t)), atol=1e-7)
     arm.run(1000)
     assert arm.q == pytest.approx([x] * 2, abs=1e-7)
     assert not arm.v.any()
@@ -238,7 +237,7 @@ def test_states_that_cross_half_a_turn_are_the_same_motion(law, start, rng):
             q = reference.position + [0.0, x]
             assert arm.state((q + np.pi) % TURN - np.pi if wraps else q, reference.velocity)
         runs.append(arm.commands)
-    np.testing.assert_allclose(*runs, atol=1e-9)  # rounding of 2 pi
+    assert_allclose(*runs, atol=1e-9)  # rounding of 2 pi
     assert [outcome.code for outcome in arm.ends] == [0] * (start < np.pi)
     assert {remark.level for remark in arm.session.remarks} == {'info'}
 
@@ -267,7 +266,7 @@ def test_a_program_begins_in_the_turn_that_is_nearest_to_it(row, null_space, lea
         arm.activate()
         runs.append([arm.effort.copy() for _ in arm.run(300)])
     for other in runs[1:]:
-        np.testing.assert_allclose(other, runs[0], atol=1e-6)  # rounding of 6 pi, by the gains
+        assert_allclose(other, runs[0], atol=1e-6)  # rounding of 6 pi, by the gains
 
 
 def test_a_first_state_is_taken_as_it_is_and_an_impossible_one_is_still_refused():

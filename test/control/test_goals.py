@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """When an action goal has succeeded, failed, or continues, and what is said of it."""
 
-from __future__ import annotations
-
 import math
 import re
 from types import SimpleNamespace as Message

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 import tables
+from numpy.testing import assert_allclose, assert_array_equal
 from oracles import PinocchioOracle
 from pushed_arm import START, PushedArm, arm
 from samples import effort_of, sample
@@ -72,9 +73,7 @@ def test_the_efforts_are_those_of_the_formulas(name, frequency, rng):
         q = rng.uniform(tree.position_lower, tree.position_upper)
         v = 0.2 * rng.normal(size=4) * tree.velocity_limit
         expected = guiding(oracle, tree, q, v, **given)
-        np.testing.assert_allclose(
-            effort_of(law, q, v), expected, atol=1e-12 * np.abs(expected).max()
-        )
+        assert_allclose(effort_of(law, q, v), expected, atol=1e-12 * np.abs(expected).max())
 
 
 def test_a_switch_that_is_not_pressed_holds_the_arm_and_a_press_frees_it():
@@ -124,7 +123,7 @@ def test_whatever_ends_the_enabling_brakes_and_only_a_new_press_frees_it(fault):
         guided.pressed = True  # a button that was pressed all the time
         guided.settle(0.3)
         assert session.mode is SessionMode.DISABLED
-        np.testing.assert_allclose(guided.q, rest, atol=1e-3)
+        assert_allclose(guided.q, rest, atol=1e-3)
         guided.set_switch(False)
     assert session.mode is SessionMode.DISABLED
     guided.set_switch(True)
@@ -146,7 +145,7 @@ def test_surfaces_of_a_program_are_walls_with_the_stiffness_asked_for():
             push = 1500.0 * max(depth, 0.0) * max(1.0 - slope * speed / 0.25, 0.0)
             found = effort_of(law, q, v) - effort_of(plain, q, v)
             expected = oracle.frame_jacobian('tool', q)[2] * push
-            np.testing.assert_allclose(found, expected, atol=1e-8)
+            assert_allclose(found, expected, atol=1e-8)
     with pytest.raises(RobotDynamicsError, match='no row with contact'):
         make_law('hand_guiding', subject.tree, guiding_program='scara_circle')
 
@@ -164,7 +163,7 @@ def test_way_points_are_a_trajectory_that_the_controller_follows(tmp_path):
     assert path.stat().st_mode == (tmp_path / 'another').stat().st_mode, 'others may read it, too'
     taught = trajectory_of_file(path, guided.tree.joint_names)
     position, velocity, _ = taught.table(np.arange(0.0, taught.duration, 1e-3))
-    np.testing.assert_array_equal(position[0], knots[0])
+    assert_array_equal(position[0], knots[0])
     for knot in knots:  # each is met, within the way of a step
         assert np.abs(position - knot).max(axis=1).min() < 1e-3 * np.abs(velocity).max()
     reached = (np.abs(velocity) / guided.tree.velocity_limit).max()

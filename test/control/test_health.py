@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Periods without a command are counted, and the worst latency is reported."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -5,6 +5,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 import tables
+from numpy.testing import assert_allclose, assert_array_equal
 from oracles import PinocchioOracle, central_difference
 from pushed_arm import START, PushedArm, arm
 from samples import effort_of, sample
@@ -77,11 +78,11 @@ def test_the_efforts_are_those_of_the_formula(robot, frame, stiff, period, rng):
         out = effort_of(law, q, v, reference, period)
         expected = impedance(oracle, tree, law, q, v, ahead, motion, external, commanded)
         # The difference of the mass matrix is good to about 1e-11.
-        np.testing.assert_allclose(out, expected, atol=1e-9 * np.abs(expected).max())
+        assert_allclose(out, expected, atol=1e-9 * np.abs(expected).max())
         felt = '0.5 times its own, by observed' if known else 'its own: no'
         assert law.status() == {'felt_mass': f'{felt} external effort{"s" * known}'}
         shaping = law.decompose(q, v, reference, out).get('shaping', 0.0)
-        np.testing.assert_allclose(shaping, known * external, rtol=1e-12)  # 1 / 0.5 - 1
+        assert_allclose(shaping, known * external, rtol=1e-12)  # 1 / 0.5 - 1
 
 
 def test_of_two_states_with_close_timestamps_the_acceleration_is_that_of_a_period(rng):
@@ -94,7 +95,7 @@ def test_of_two_states_with_close_timestamps_the_acceleration_is_that_of_a_perio
         law.reset(0.0, q, before)
         effort_of(law, q, before, reference)
         efforts.append(effort_of(law, q, v, reference, step))
-    np.testing.assert_array_equal(*efforts)
+    assert_array_equal(*efforts)
 
 
 @pytest.mark.parametrize(('name', 'factor'), [('scara', 0.5), ('four_dof', 2.0)])
@@ -106,7 +107,7 @@ def test_a_pushed_arm_gives_way_by_the_stiffness_asked_for_whatever_mass_is_felt
     pushed = PushedArm(tree, start, {'law': 'impedance', 'observer_bandwidth': [1000.0], **given})
     pushed.push[:] = 0.02 * tree.effort_limit
     pushed.settle(3.0)
-    np.testing.assert_allclose(stiffness * (pushed.q - start), pushed.push, rtol=1e-3)
+    assert_allclose(stiffness * (pushed.q - start), pushed.push, rtol=1e-3)
 
 
 def test_another_tool_of_the_sensor_changes_the_command_by_a_twentieth_of_the_limit_in_1_ms():

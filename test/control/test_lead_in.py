@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program that cannot begin at the arm's position: the arm is moved to the start first."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -4,8 +4,6 @@
 Oracle of the model: Pinocchio's gravity of all joints, read from the same text.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Points of messages and of files, whoever made them."""
 
-from __future__ import annotations
-
 import array
 from types import SimpleNamespace
 
@@ -10,6 +8,7 @@ import numpy as np
 import pytest
 import tables
 import yaml
+from numpy.testing import assert_allclose, assert_array_equal
 
 from robot_dynamics_ros.control.trajectories.points import (
     trajectory_arrays,
@@ -39,7 +38,7 @@ def test_the_arrays_of_a_message_are_its_points_whoever_made_it(kind, rng):
     msg = SimpleNamespace(joint_names=['c', 'a', 'b'], points=points)
     times, *found, nothing = trajectory_arrays(msg, ('a', 'b', 'c'))
     assert times.tolist() == [sec + nanosec * 1e-9 for sec, nanosec in moments]
-    np.testing.assert_array_equal(found, rows[:, :, [1, 2, 0]].swapaxes(0, 1))
+    assert_array_equal(found, rows[:, :, [1, 2, 0]].swapaxes(0, 1))
     assert nothing is None
     points[7].velocities = kind([0.0] * 2)
     with pytest.raises(TrajectoryError, match='point 7: has 2 velocities; give 3'):
@@ -59,9 +58,9 @@ def test_a_file_gives_the_motion_again(tmp_path):
     times = np.linspace(0.0, 8.0, 77)
     # Quintics between points 20 ms apart that share position, velocity and acceleration: their
     # error is (h/2)^6 / 720 times the sixth derivative of the motion, some 1e4.
-    np.testing.assert_allclose(again.table(times)[0], MOTION.table(times)[0], atol=1e-10)
+    assert_allclose(again.table(times)[0], MOTION.table(times)[0], atol=1e-10)
     matched = np.stack(swapped.table(times))[:, :, ::-1]  # by name
-    np.testing.assert_array_equal(matched, again.table(times))
+    assert_array_equal(matched, again.table(times))
     with pytest.raises(TrajectoryError, match='do not fit'):
         trajectory_text(MOTION, NAMES, 9.0)
     with pytest.raises(TrajectoryError, match=r"gone\.yaml': is not a file"):

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs with a contact: the force on boards in MuJoCo, the reaction (2.19), edges, faults."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

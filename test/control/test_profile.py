@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Driver profiles: valid files, every rejection, and conversions in both directions."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

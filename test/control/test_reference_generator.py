@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trajectories that are prepared in the background, replaced, and told to reverse."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from followed_arm import follow
+from numpy.testing import assert_allclose, assert_array_equal
 from samples import shipped
 
 from robot_dynamics_ros.control.trajectories.following import SpeedLimit
@@ -58,11 +57,11 @@ def test_committed_later_it_is_what_it_would_be_had_it_come_then(start_ns):
     snapshot, progress = in_background.snapshot(), in_background.progress
     prepared, second = (in_background.prepare(snapshot, BACK, start_ns) for _ in range(2))
     assert in_background.progress == progress  # nothing has happened yet
-    np.testing.assert_array_equal(run(in_background, 150), run(immediate, 150))
+    assert_array_equal(run(in_background, 150), run(immediate, 150))
     starts = in_background.commit(prepared), follow(immediate, *BACK, start_ns=start_ns)
     assert starts == (start_ns or NANO + 450 * PERIOD,) * 2
     assert in_background.progress == immediate.progress
-    np.testing.assert_array_equal(run(in_background, 2500), run(immediate, 2500))
+    assert_array_equal(run(in_background, 2500), run(immediate, 2500))
     in_background.begin_glide()
     with pytest.raises(TrajectoryError, match='before the arm was brought to a hold'):
         in_background.commit(second)
@@ -84,7 +83,7 @@ def test_what_was_prepared_at_rest_begins_at_the_speed_that_the_reference_has_by
     position, velocity, _ = run(generator, 1500).transpose(1, 0, 2)
     assert np.abs(velocity[690]).max() > 0.2
     assert np.abs(np.diff(velocity, axis=0)).max() < 0.02  # 20 rad/s^2
-    np.testing.assert_allclose(np.diff(position, axis=0), 1e-3 * velocity[1:], atol=2e-5)
+    assert_allclose(np.diff(position, axis=0), 1e-3 * velocity[1:], atol=2e-5)
 
 
 HERE = np.tile(moving_generator().snapshot().reference.position, (2, 1))
@@ -134,7 +133,7 @@ def test_a_reference_that_is_told_to_reverse_is_within_one_and_a_half_times_the_
     position, velocity, _ = run(generator, 2100)[:, :, 0].T
     assert np.abs(velocity).max() <= 1.5 * 2.0
     # The motion is that of the positions: differences of 1 ms, and jerks of some 100 rad/s^3.
-    np.testing.assert_allclose(np.diff(position)[1:] / 1e-3, velocity[1:-1], atol=0.05)
+    assert_allclose(np.diff(position)[1:] / 1e-3, velocity[1:-1], atol=0.05)
     assert position[-1] == pytest.approx(x - v)
 
 
@@ -144,7 +143,7 @@ def test_a_motion_that_begins_where_a_stream_has_moved_the_reference_is_so_as_we
     follow(generator, np.array([0.05]), PLACE[None], None, None, start_ns=NANO + 300 * PERIOD)
     q, v, _ = run(generator, 1500).swapaxes(0, 1)
     assert np.abs(v).max() <= 1.5 * 2.0
-    np.testing.assert_allclose(q[-1], PLACE, atol=1e-3)
+    assert_allclose(q[-1], PLACE, atol=1e-3)
 
 
 def test_trajectories_that_replace_each_other_obey_the_speed_override():
@@ -180,7 +179,7 @@ def test_the_next_path_does_not_lead_backwards_after_a_stop_by_the_speed_overrid
     q, v, _ = run(generator, 2500).swapaxes(0, 1)
     assert (q >= before[0] - 1e-9).all()
     assert np.abs(np.diff([before[1], *v], axis=0)).max() < 0.01
-    np.testing.assert_allclose(q[-1], PLACE + 0.5)
+    assert_allclose(q[-1], PLACE + 0.5)
 
 
 @pytest.mark.parametrize('ticks', [20, 50, 100])
@@ -194,7 +193,7 @@ def test_an_offset_that_vanishes_is_not_scaled_by_the_speed_override(ticks):
     assert (q >= before[0]).all()
     assert (q <= PLACE + 0.5 + 1e-9).all()
     assert np.abs(np.diff([before[1], *v], axis=0)).max() < 0.006
-    np.testing.assert_allclose(q[-1], PLACE + 0.5)
+    assert_allclose(q[-1], PLACE + 0.5)
 
 
 @pytest.mark.parametrize('way', [0.5, -0.02, 0.0])
@@ -211,12 +210,12 @@ def test_a_glide_is_a_motion_within_the_limits_and_ends_where_the_arm_rests(way)
     q, v, a = np.array(seen).transpose(1, 0, 2)
     assert np.abs(v).max() <= 2.0
     assert np.abs(np.diff(v, axis=0)).max() <= 2.0 / 0.05 * 1e-3 * (1.0 + 1e-9)
-    np.testing.assert_allclose(np.diff(v, axis=0), 1e-3 * a[:-1], atol=1e-12)
-    np.testing.assert_allclose(np.diff(q, axis=0), 0.5e-3 * (v[1:] + v[:-1]), atol=1e-12)
+    assert_allclose(np.diff(v, axis=0), 1e-3 * a[:-1], atol=1e-12)
+    assert_allclose(np.diff(q, axis=0), 0.5e-3 * (v[1:] + v[:-1]), atol=1e-12)
     assert np.abs(q[500:] - place).max() < 1e-3
     assert 1000 < k < 1049
     for rows in (generator.reference.rows, *run(generator, 3)):
-        np.testing.assert_array_equal(rows, [place + noise[1000], *np.zeros((2, 4))])
+        assert_array_equal(rows, [place + noise[1000], *np.zeros((2, 4))])
 
 
 def test_a_glide_has_arrived_once_the_reference_is_near_and_slow():

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests of a controller node: one at a time, in their order, slow ones in a thread."""
 
-from __future__ import annotations
-
 import threading
 import time
 

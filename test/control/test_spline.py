@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Points move as SciPy's polynomials; instants, starts, and what is refused."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 

@@ -6,8 +6,6 @@ mass matrix, Coriolis forces and gravity, stepped by Runge-Kutta, without fricti
 state and the same last effort, at the declared slew of a stop.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

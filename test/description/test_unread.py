@@ -8,6 +8,7 @@ import pytest
 import tables
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
 from oracles import PinocchioOracle
 from samples import world_files
 from scipy.spatial.transform import Rotation
@@ -141,13 +142,13 @@ def test_a_quaternion_makes_the_robot_of_its_rpy_twin(a, b, c):
     assert found.remarks == ()
     assert 'quat_xyzw' not in found.xml
     for name in ('R_PJ', 'p_PJ', 'com', 'inertia'):
-        np.testing.assert_allclose(getattr(found, name), getattr(twin, name), atol=1e-12)
+        assert_allclose(getattr(found, name), getattr(twin, name), atol=1e-12)
     for shapes in (robot_shapes, collision_shapes):
         for one, other in zip(shapes(found.xml).shapes, shapes(twin.xml).shapes, strict=True):
-            np.testing.assert_allclose(one.vertices, other.vertices, atol=1e-12)
+            assert_allclose(one.vertices, other.vertices, atol=1e-12)
     q, oracle = np.array([0.3, -0.4]), PinocchioOracle.of(found)  # its own reader
     expected = oracle.frame_pose('lower', q)[1]
-    np.testing.assert_allclose(frame_pose(found, q, 'lower').p_WF, expected, atol=1e-12)
+    assert_allclose(frame_pose(found, q, 'lower').p_WF, expected, atol=1e-12)
 
 
 @tables.written("""
@@ -167,7 +168,7 @@ def test_a_quaternion_that_is_none_is_refused(given, said):
 def test_a_quaternion_in_a_file_of_version_1_0_is_used_and_remarked():
     R = Rotation.from_rotvec([0.3, 0.2, 0.1])
     tree = load_robot(turned(True, R).replace(' version="1.1"', ''))
-    np.testing.assert_allclose(tree.R_PJ[1], R.as_matrix(), atol=1e-12)
+    assert_allclose(tree.R_PJ[1], R.as_matrix(), atol=1e-12)
     assert tree.remarks == (
         '<robot>: quat_xyzw is used; other readers ignore it in version 1.0; '
         'write version="1.1", or rpy',
@@ -182,7 +183,7 @@ def test_capsules_are_shapes():
     assert tree.remarks == ()
     [shape] = collision_shapes(tree.xml).shapes
     size = np.ptp(shape.vertices, axis=0)
-    np.testing.assert_allclose(size, [0.1, 0.1, 0.4], atol=1e-3)  # of 32 segments a circle
+    assert_allclose(size, [0.1, 0.1, 0.4], atol=1e-3)  # of 32 segments a circle
 
 
 # ---- soft limits --------------------------------------------------------------------------------

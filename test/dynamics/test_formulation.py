@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 import pytest
 import tables
+from numpy.testing import assert_allclose
 from oracles import relative_error
 from samples import random_state, sample
 
@@ -62,7 +63,7 @@ def test_derivatives_by_floats_are_not_lost_where_other_arguments_are_no_floats(
             found = np.array(model.derivatives(*mixed)).astype(complex)
             for one, known in zip(found, expected, strict=True):
                 size = np.abs(known).max()
-                np.testing.assert_allclose(one, known, rtol=0, atol=1e-12 * size)
+                assert_allclose(one, known, rtol=0, atol=1e-12 * size)
         found = model.coriolis_matrix(state[0].astype(kind), state[1].tolist())
         assert relative_error(found.astype(complex), C) < 1e-12
 
@@ -103,6 +104,6 @@ def test_the_shipped_four_joint_arm_has_the_worked_numbers_of_its_specification(
     g = np.array([0.0, -3.6443384514, -0.4233500817, -0.2184561874])
     c = [-0.0403139988, -0.0351349688, -0.0129521979, 0.0021662662]
     upper = model.mass_matrix(q)[np.triu_indices(4)]
-    np.testing.assert_allclose(upper, M, rtol=0, atol=0.51 * digit)
-    np.testing.assert_allclose(model.gravity_forces(q), g, rtol=0, atol=0.51 * digit)
-    np.testing.assert_allclose(model.bias_forces(q, v), g + c, rtol=0, atol=1.02 * digit)
+    assert_allclose(upper, M, rtol=0, atol=0.51 * digit)
+    assert_allclose(model.gravity_forces(q), g, rtol=0, atol=0.51 * digit)
+    assert_allclose(model.bias_forces(q, v), g + c, rtol=0, atol=1.02 * digit)

@@ -12,6 +12,7 @@ import pytest
 import scipy.optimize
 from four_bar_oracle import GENERAL, NUMBERS, FreeBodies
 from linkages import LINKAGES
+from numpy.testing import assert_allclose
 from oracles import PinocchioOracle, complex_step_along
 
 from robot_dynamics_ros.description.shipped import shipped_mechanism
@@ -79,7 +80,7 @@ def test_motions_torques_and_forces_equal_those_of_the_four_free_bodies(
         (Y @ inertial_parameters(model.mechanism), bodies.torques),
         (pull @ model.mechanism.gravity, model.inverse_dynamics(u, 0 * u, 0 * u)),
     ):
-        np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11)
+        assert_allclose(found, expected, rtol=1e-11, atol=1e-11)
 
 
 @pytest.mark.parametrize('name', LINKAGES)
@@ -98,10 +99,10 @@ def test_forces_in_loops_and_joints_are_those_that_pinocchio_needs(kane, name, r
         on_frames[loop.second] = np.concatenate([turn @ force, turn @ moment])
     needed = oracle.inverse_dynamics(q, v, a, on_frames)
     gears, driven = mechanism.equations.mimic.rate.T, model.inverse_dynamics(*moving)
-    np.testing.assert_allclose(gears @ needed, gears @ mechanism.drive.T @ driven, atol=1e-9)
+    assert_allclose(gears @ needed, gears @ mechanism.drive.T @ driven, atol=1e-9)
     found, expected = model.joint_forces(*moving), oracle.joint_wrenches(q, v, a, on_frames)
     known = ~np.isnan(found)
-    np.testing.assert_allclose(found[known], expected[known], rtol=1e-9, atol=1e-9)
+    assert_allclose(found[known], expected[known], rtol=1e-9, atol=1e-9)
 
 
 def test_joint_friction_reaches_the_drives_with_its_power(kane, rng):

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Statistics and decimation of columns, against numpy."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from numpy.testing import assert_array_equal
 
 from robot_dynamics_ros.estimation.accumulate import RmsPeak, envelope, thinned
 
@@ -41,7 +40,7 @@ def test_an_envelope_holds_the_extremes_of_equal_blocks_or_all_rows(values, poin
     time, count = np.arange(float(len(values))), len(values)
     found = envelope(time, {'a': values[:, 0], 'b': values}, points)
     finite = np.where(np.isfinite(values), values, np.nan)
-    np.testing.assert_array_equal(found['a'], found['b'][:, :1])
+    assert_array_equal(found['a'], found['b'][:, :1])
     starts, expected = time, finite
     if count > 2 * points:
         starts = found['time'][::2]
@@ -49,8 +48,8 @@ def test_an_envelope_holds_the_extremes_of_equal_blocks_or_all_rows(values, poin
         assert np.unique(np.diff(starts)).size <= 1
         blocks, starts = np.split(finite, starts[1:].astype(int)), np.repeat(starts, 2)
         expected = [f.reduce(block) for block in blocks for f in (np.fmin, np.fmax)]
-    np.testing.assert_array_equal(found['time'], starts)
-    np.testing.assert_array_equal(found['b'], expected)
+    assert_array_equal(found['time'], starts)
+    assert_array_equal(found['b'], expected)
 
 
 @pytest.mark.parametrize('count', [1, 599, 601, 10_000])

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Slopes of samples: exact for lines, without delay, with the stated cut-off."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.optimize import brentq

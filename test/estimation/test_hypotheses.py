@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bounds within which a wrong mass is a likelier cause than a wrong unit, sign or robot."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

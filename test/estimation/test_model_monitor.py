@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The monitor's core, applied to a recording of Gazebo and to known motions."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

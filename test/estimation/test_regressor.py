@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inertial parameters make a robot; ``dynamics/test_identities`` has regressors of all robots."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import numpy as np

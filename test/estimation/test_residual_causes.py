@@ -4,8 +4,6 @@
 The efforts are Pinocchio's, with friction that the description lacks, and noise.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from types import SimpleNamespace

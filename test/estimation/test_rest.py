@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rest and motion are told apart in any unit, under noise, and not across gaps."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Planned motions are free of collisions, checked by Pinocchio and geometry."""
 
-from __future__ import annotations
-
 import math
 import re
 import sys

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Estimated inertias: closed forms of solids, and the command that writes them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import solids

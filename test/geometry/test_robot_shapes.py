@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Robot geometry: primitives, mesh files and inertias as triangles."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Command identify on many bags: the same result for any worker; a bad bag stops nothing."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from pathlib import Path

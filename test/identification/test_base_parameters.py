@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Base parameters: their number, selection and composition."""
 
-from __future__ import annotations
-
 import re
 
 import linkages

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exciting motions: within all limits, at rest at both ends, better than random ones."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import linkages

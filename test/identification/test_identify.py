@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Identification on runs known exactly: values, deviations, physics, files, gravity."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from dataclasses import replace

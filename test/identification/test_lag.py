@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Efforts that are measured later than the states: told, taken out, and no lag where is none."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Filtering and preparation: kept samples, excluded samples, pairing."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Identification from measured efforts: friction, tilt, loads, losses; synthetic runs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 

@@ -6,8 +6,6 @@ of the TX40 has a coupled drive, which the description contains as a mimic joint
 of the recordings.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What identify prints: each joint, what changed beyond doubt, what is left, and what is next."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from types import SimpleNamespace

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tool on a force-torque sensor: weighed, subtracted, tared. Its weight is Pinocchio's."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from math import nan
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Noisy runs: estimates within their stated deviations, robots always physical."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import mujoco

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from robot_dynamics_ros.kinematics import scara
 from robot_dynamics_ros.kinematics.scara import ScaraGeometry
@@ -24,7 +25,7 @@ def test_limits_are_checked_joint_by_joint():
 
 def test_stretched_and_folded_give_one_solution_marked_singular():
     (stretched,) = scara.inverse([0.6 * (1 + 1e-10), 0.0, -0.1], 0.5)  # beyond by rounding
-    np.testing.assert_allclose(stretched.q, [0.0, 0.0, 0.1, -0.5], atol=1e-15)
+    assert_allclose(stretched.q, [0.0, 0.0, 0.1, -0.5], atol=1e-15)
     assert stretched.status == 'singular'
     assert stretched.singular == ('elbow',)
     (folded,) = scara.inverse([0.05, 0.0, -0.1], 0.5)
@@ -38,5 +39,5 @@ def test_a_free_first_joint_keeps_its_value_and_is_marked():
     assert solution.q[0] == 0.7
     assert solution.singular == ('elbow', 'shoulder')
     R, p = scara.forward(solution.q, equal)
-    np.testing.assert_allclose(p, 0.0, atol=1e-15)
+    assert_allclose(p, 0.0, atol=1e-15)
     assert math.atan2(R[1, 0], R[0, 0]) == pytest.approx(0.2)

@@ -7,6 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 import tables
+from numpy.testing import assert_allclose
 from oracles import PinocchioOracle
 from samples import random_tree, shipped
 from urdf_text import described
@@ -72,9 +73,9 @@ def test_velocity_and_acceleration_of_the_joints_are_those_of_the_tool_point(rob
             assert np.linalg.norm((J @ v)[:3]) == pytest.approx(speed, abs=1e-6)
         # Differences of the oracle's positions: h^2 / 6 times a third derivative up to 60, and
         # h^2 / 12 times a fourth up to 1000 plus rounding 4e-16 / h^2.
-        np.testing.assert_allclose((J @ v)[:3], (after - before) / (2 * h), atol=2e-7)
+        assert_allclose((J @ v)[:3], (after - before) / (2 * h), atol=2e-7)
         second = (after - 2 * now + before) / h**2
-        np.testing.assert_allclose((J @ a + bias)[:3], second, atol=2e-6)
+        assert_allclose((J @ a + bias)[:3], second, atol=2e-6)
 
 
 def test_a_wide_tool_angle_is_followed_beyond_half_a_turn():
@@ -115,16 +116,16 @@ def test_a_frame_of_any_robot_can_be_led(n):
     path = ToolPath(FrameTask(tree, R, frame, q), Line(p, there), 0.1, 0.2, q)
     for found_R, found_p in poses(robot, path, np.linspace(0.0, path.duration, 23), frame):
         along = (found_p - p) @ [3, -2, 1] / 14
-        np.testing.assert_allclose(found_p - p, along * np.array([3, -2, 1]), atol=2e-8)
+        assert_allclose(found_p - p, along * np.array([3, -2, 1]), atol=2e-8)
         if n >= 6:
-            np.testing.assert_allclose(found_R, R, atol=1e-7)
+            assert_allclose(found_R, R, atol=1e-7)
     back = ToolPath(FrameTask(tree, R, frame, q), Line(there, p), 0.1, 0.2, path.start)
     tight = robot.tree.with_changes(position_upper=q + 1e-3, position_lower=q - 1e-3)
     with pytest.raises(UnreachableError, match=r"joint 'joint\d' would be at .*, beyond \["):
         FrameTask(tight, None, frame, q).solve(p + [0.05, 0.0, 0.0], q)
     end = Reference(n)
     back.sample(back.duration, end)
-    np.testing.assert_allclose(end.position, q, atol=1e-9)  # the same joints at the same point
+    assert_allclose(end.position, q, atol=1e-9)  # the same joints at the same point
 
 
 def test_a_stretched_arm_goes_no_farther():

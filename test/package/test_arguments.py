@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arguments of the public functions: lists are converted, anything else is rejected by name."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tables
+from numpy.testing import assert_array_equal
 from samples import sample
 
 import robot_dynamics_ros
@@ -124,8 +123,8 @@ def test_every_formulation_takes_lists_of_numbers(name):
     ):  # fmt: skip
         of_lists, expected = (getattr(made, method)(*[x] * count) for x in (LIST, Q))
         for one, other in zip(of_lists, expected, strict=True):
-            np.testing.assert_array_equal(one, other)
-    np.testing.assert_array_equal(
+            assert_array_equal(one, other)
+    assert_array_equal(
         made.inverse_dynamics(LIST, LIST, LIST, {'tool': wrench}),
         made.inverse_dynamics(Q, Q, Q, {'tool': np.array(wrench, dtype=float)}),
     )
@@ -138,7 +137,7 @@ def test_the_kinematics_and_a_trajectory_take_lists():
         lambda q: dynamics.total_energy(ARM, q, q),
         lambda q: regressor(ARM, [q], [q], [q]),
     ):
-        np.testing.assert_array_equal(call(LIST), call(Q))
+        assert_array_equal(call(LIST), call(Q))
     still = [[0] * 4] * 2
     answer = prepare_trajectory(active(), ([1, 2], [LIST, still[0]], still, still))()
     assert answer == 'accepted: 2 points from 0 s'

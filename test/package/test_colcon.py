@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A copy of the package built by colcon, and its contents in a shell that sources it."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every error names problem and remedy, and derives from a built-in exception."""
 
-from __future__ import annotations
-
 import builtins
 import inspect
 

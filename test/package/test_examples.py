@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The scripts of examples/ run unchanged, and their output is correct."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

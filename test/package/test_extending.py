@@ -3,8 +3,6 @@
 ``test/ros/test_outside_law.py``.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The film of two recordings shows the arm where the closed form has it, and the tool's error."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

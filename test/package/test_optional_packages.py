@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Messages on a machine with ROS, numpy, scipy, yaml and sympy, but nothing else."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

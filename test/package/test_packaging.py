@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Packaging for pip: metadata and files of the wheel, all extras, one version everywhere."""
 
-from __future__ import annotations
-
 import os
 import re
 import runpy

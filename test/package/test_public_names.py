@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The public names of the package: all exist, and the import loads nothing heavy."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

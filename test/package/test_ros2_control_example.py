@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The example controller without ROS: its law in C++ with generated C, and its files."""
 
-from __future__ import annotations
-
 import math
 import re
 import shutil

@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from oracles import complex_step
 
 from robot_dynamics_ros.kinematics import four_dof
@@ -136,7 +137,7 @@ def test_f12_the_transform_of_a_column_starts_before_its_joint():
             before = before @ T
         for T in A[j + 1 :]:
             after = after @ T
-        np.testing.assert_allclose(differential_transform(before), expected[:, j], atol=1e-15)
+        assert_allclose(differential_transform(before), expected[:, j], atol=1e-15)
         if j < 3:
             assert np.abs(differential_transform(after) - expected[:, j]).max() > 0.1
 
@@ -149,7 +150,7 @@ def test_f13_f14_f15_elbow_and_shoulder_move_the_wrist_and_the_waist_along_its_o
     shoulder = [A2 * math.sin(t34) + elbow[0], A2 * math.cos(t34) + elbow[1]]
     waist = [0, 0, r, -math.sin(phi), -math.cos(phi), 0]
     corrected = [waist, [*shoulder, 0, 0, 0, 1], [*elbow, 0, 0, 0, 1]]
-    np.testing.assert_allclose(np.transpose(corrected), J_4[:, :3], atol=1e-15)
+    assert_allclose(np.transpose(corrected), J_4[:, :3], atol=1e-15)
     metres = np.abs(J_4[:3, :3]).max(axis=0)
     assert metres == pytest.approx([0.154, 0.500, 0.206], abs=5e-4)
 
@@ -159,6 +160,6 @@ def test_f16_the_velocity_by_this_jacobian_is_in_the_axes_of_frame_4():
     v = np.array([0.4, -0.3, 0.2, 0.1])
     in_base = complex_step(lambda x: pose(x)[:3, 3], EXAMPLE) @ v
     in_frame_4 = four_dof.jacobian(EXAMPLE, frame='tool')[:3] @ v
-    np.testing.assert_allclose(pose(EXAMPLE)[:3, :3] @ in_frame_4, in_base, atol=1e-15)
+    assert_allclose(pose(EXAMPLE)[:3, :3] @ in_frame_4, in_base, atol=1e-15)
     assert np.abs(in_frame_4.astype(float) - in_base).max() > 0.05
-    np.testing.assert_allclose(four_dof.jacobian(EXAMPLE)[:3] @ v, in_base, atol=1e-15)
+    assert_allclose(four_dof.jacobian(EXAMPLE)[:3] @ v, in_base, atol=1e-15)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import sympy as sp
 from four_bar_oracle import GENERAL, NUMBERS, FreeBodies, published_contributions
+from numpy.testing import assert_allclose
 
 from robot_dynamics_ros.description.shipped import shipped_mechanism
 from robot_dynamics_ros.dynamics import make_formulation
@@ -54,7 +55,7 @@ def test_k3_with_the_other_subscript_order_link_2_is_wrong(rng):
     for u, ud, udd in states(rng):
         ours = LINKAGES['parallelogram'].contributions(u, ud, udd)
         right = np.array(published_contributions(P, u, ud, udd), dtype=float)
-        np.testing.assert_allclose(ours, right, **ROUNDING)
+        assert_allclose(ours, right, **ROUNDING)
         turned = 2 * math.sin(u[0] - u[1]) * udd
         link_2 = max(link_2, np.abs(P.m2 * P.l1 * P.d2 * turned).max())
         mixed = max(mixed, abs(P.m2p * P.l1p * P.d2p * turned[0]))
@@ -70,7 +71,7 @@ def test_k5_k9_the_passive_joints_move_and_a_shared_link_counts_once(name, numbe
     for u, ud, udd in states(rng):
         q, v, a, *_ = model.tree_state(u, ud, udd)
         ours, truth = model.contributions(u, ud, udd), FreeBodies(numbers, u, ud, udd).torques
-        np.testing.assert_allclose(ours.sum(axis=0), truth, rtol=1e-11, atol=1e-11)
+        assert_allclose(ours.sum(axis=0), truth, rtol=1e-11, atol=1e-11)
         torques = model.open.contributions(q, v, a, A=literal).sum(axis=0)
         wrong.append([torques - truth, ours[1]])
     assert np.abs(wrong).max(axis=(0, 2)).min() > 40.0
@@ -91,6 +92,6 @@ def test_k8_sum_k_is_not_the_torque_of_a_motor_placed_elsewhere(rng):
     for u, ud, udd in states(rng):
         sum_k = LINKAGES['parallelogram'].contributions(u, ud, udd).sum(axis=0)
         tau = placed.inverse_dynamics(u, ud, udd)
-        np.testing.assert_allclose(tau, [sum_k[0] + sum_k[1], sum_k[1]], **ROUNDING)
+        assert_allclose(tau, [sum_k[0] + sum_k[1], sum_k[1]], **ROUNDING)
         worst = max(worst, np.max(np.abs(tau - sum_k)))
     assert worst > 30.0

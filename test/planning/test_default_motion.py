@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Motions planned for arms of every kind: their duration, and what takes the place of a circle."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 
@@ -10,6 +8,7 @@ import linkages
 import numpy as np
 import pytest
 import yaml
+from numpy.testing import assert_allclose
 from oracles import PinocchioOracle
 from samples import random_tree
 from urdf_text import described
@@ -99,7 +98,7 @@ def test_an_arm_without_a_circle_moves_its_joints(name):
     times = np.linspace(0, motion.duration, 499)
     way = motion.path(tree).table(times)[0]
     assert (np.ptp(way, axis=0) > 0.05).all()
-    np.testing.assert_allclose(way[[0, -1]], [motion.home] * 2, atol=1e-9)
+    assert_allclose(way[[0, -1]], [motion.home] * 2, atol=1e-9)
     tool = [frame_pose(tree, q, frame).p_WF for q in way]
     speed = np.linalg.norm(np.gradient(tool, times, axis=0), axis=1).max()
     assert motion.speed == pytest.approx(speed, rel=0.05, abs=1e-9)  # of 100 steps
@@ -144,7 +143,7 @@ def test_a_circle_keeps_within_the_shares_of_the_limits_and_takes_5_to_15_s(make
     assert 5.0 <= motion.duration <= 15.0
     assert path.duration == pytest.approx(motion.duration)
     require_within_limits(tree, path)
-    np.testing.assert_allclose(path.start, motion.home, atol=1e-9)
+    assert_allclose(path.start, motion.home, atol=1e-9)
     for q in path.table(np.linspace(0.0, path.duration, 31))[0]:
         radius = np.linalg.norm(frame_pose(tree, q, frame).p_WF - motion.settings['center'])
         assert radius == pytest.approx(motion.settings['radius'], abs=1e-4)

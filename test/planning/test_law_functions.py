@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Laws as C functions: equal to those of the control tick, case by case."""
 
-from __future__ import annotations
-
 import shutil
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Positions of motions by their formulas; rates and ends are those of test_trajectory."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tables

@@ -4,8 +4,6 @@
 The efforts are Pinocchio's, the plant is MuJoCo's; for one joint the shortest time is known.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from typing import Any

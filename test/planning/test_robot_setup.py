@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The planned setup of a robot: what is named, its gains, its parameters."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from oracles import PinocchioOracle

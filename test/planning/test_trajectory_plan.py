@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Motions from parameters; the tool positions are checked by Pinocchio."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

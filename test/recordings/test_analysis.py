@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Analysis of recordings: figures against Pinocchio, named causes, consistent files."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re
@@ -15,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from bags import MS, SECOND, command, state, text, write
+from numpy.testing import assert_allclose, assert_array_equal
 from plotly.graph_objects import Figure
 from recorded_arm import (
     GRAVITY,
@@ -203,7 +202,7 @@ def test_tables_hold_as_many_rows_as_asked_for_and_parts_are_those_of_the_whole(
     assert times == pytest.approx(arm.stamps[::3] * 1e-9)
     assert table['position.elbow'].to_pylist() == arm.q[:, 1].tolist()
     for (name, parts), (_, whole) in zip(written[1].items(), written[0].items(), strict=True):
-        np.testing.assert_array_equal(parts, whole, err_msg=name)
+        assert_array_equal(parts, whole, err_msg=name)
 
 
 # Causes -----------------------------------------------------------------------------------------
@@ -494,7 +493,7 @@ def test_a_joint_without_reference_takes_no_tracking_from_the_others(command):
     for name in ('rms_error', 'peak_error', 'peak_error_at', 'travel'):
         every[name][2] = np.nan
     for name, values in every.items():
-        np.testing.assert_array_equal(found[name], values, err_msg=name)
+        assert_array_equal(found[name], values, err_msg=name)
     # The third joint moves the frame 'tool', whose errors are not known, and not told.
     page = command('analyze', some).text('report.html')
     assert 'largest error of elbow' in page
@@ -543,7 +542,7 @@ def test_unknown_states_of_closed_loops_spoil_no_others():
     assert found.figures['tracking']['states'] == 349
     _, motion = run_animation(run, tree, found.evaluated.frame).parts()
     ghost = np.frombuffer(b64decode(motion['motions'][1]['positions']), '<f4')
-    np.testing.assert_array_equal(np.isnan(ghost.reshape(400, -1)).all(axis=1), time < 0.1)
+    assert_array_equal(np.isnan(ghost.reshape(400, -1)).all(axis=1), time < 0.1)
 
 
 # Figures ----------------------------------------------------------------------------------------
@@ -570,9 +569,9 @@ def test_limits_flatten_no_curve_and_a_band_below_shows_their_used_share():
     values = np.outer(np.sin(time), [-2.0, 12.0])
     figure = drawn(1.6e9 + time, values, origin=1.6e9, limits=[10.0, 10.0])
     low, high, beyond = (trace for trace in figure.data if trace.fill == 'tozeroy')
-    np.testing.assert_allclose(low.y, 0.2 * np.sin(time), rtol=1e-6)
-    np.testing.assert_allclose(high.y, np.minimum(1.2 * np.sin(time), 1.0), rtol=1e-6)
-    np.testing.assert_array_equal(np.isfinite(beyond.y), values[:, 1] >= 10.0)
+    assert_allclose(low.y, 0.2 * np.sin(time), rtol=1e-6)
+    assert_allclose(high.y, np.minimum(1.2 * np.sin(time), 1.0), rtol=1e-6)
+    assert_array_equal(np.isfinite(beyond.y), values[:, 1] >= 10.0)
     assert (low.xaxis, high.xaxis, beyond.xaxis) == ('x', 'x2', 'x2')
     assert all(min(trace.x) == 0.0 for trace in figure.data)
     assert figure.layout.xaxis.title.text.startswith('time since 1600000000')

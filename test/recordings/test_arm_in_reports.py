@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The 3D arm in a report, displayed by a browser without a network."""
 
-from __future__ import annotations
-
 import io
 import re
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Work in several processes: a dead one loses its own item only."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bags in every form: storage, compression, splits, byte order; compared with rosbags."""
 
-from __future__ import annotations
-
 import json
 import resource
 import shutil
@@ -34,6 +32,7 @@ from bags import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 from urdf_text import described
 
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError, UnknownNameError
@@ -284,7 +283,7 @@ def test_columns_of_commands_of_any_length_and_with_labelled_dimensions_are_thei
     groups = columns.groups([message.cdr() for message in messages], *counted(messages))
     found = {p: x[0] for _, rows in groups for p, x in zip(rows.place, rows.values, strict=True)}
     for k, message in enumerate(messages):
-        np.testing.assert_array_equal(found[k], message.content.data)
+        assert_array_equal(found[k], message.content.data)
 
 
 class Raw(Message):
@@ -351,11 +350,11 @@ def test_joints_of_a_slower_publisher_are_on_lines_between_their_states(read):
     rare = [x for k, x in enumerate(motion.states([2])[::20]) if not 50 <= k < 60]
     run = read(sorted(rare + motion.states([0, 1]), key=lambda message: message.time))
     known = np.append(np.arange(981), np.arange(1200, 2981))  # states at 1 ms
-    np.testing.assert_array_equal(run.stamp_ns, motion.stamps[known])
+    assert_array_equal(run.stamp_ns, motion.stamps[known])
     run = run.of_joints(motion.names)
-    np.testing.assert_array_equal(run.position[:, :2], motion.q[known, :2])
+    assert_array_equal(run.position[:, :2], motion.q[known, :2])
     # Between states 20 ms apart, a sine of 4 rad/s bends by (0.02 * 4)^2 / 8 of its amplitude.
-    np.testing.assert_allclose(run.position, motion.q[known], atol=8.1e-4)
+    assert_allclose(run.position, motion.q[known], atol=8.1e-4)
     assert 'states of c are rarer than others: on lines between them' in run.notes
     rare = motion.states([1, 2])[::20]
     run = read(sorted(rare + motion.states([0]), key=lambda message: message.time))
@@ -364,7 +363,7 @@ def test_joints_of_a_slower_publisher_are_on_lines_between_their_states(read):
     ended = motion.states([2])[:500]  # at the same rate, as long as it lasts
     run = read(sorted(ended + motion.states([0, 1]), key=lambda message: message.time))
     assert run.notes == ()
-    np.testing.assert_array_equal(run.of_joints(motion.names).velocity, motion.v[:500])
+    assert_array_equal(run.of_joints(motion.names).velocity, motion.v[:500])
 
 
 # Topics ----------------------------------------------------------------------------------------
@@ -377,7 +376,7 @@ def test_a_reference_of_some_joints_is_that_of_these_and_of_none_is_told(read):
     assert run.notes == ()
     expected = np.stack([motion.q, motion.v])[..., :3]
     expected[..., 1] = np.nan
-    np.testing.assert_array_equal([run.reference_position, run.reference_velocity], expected)
+    assert_array_equal([run.reference_position, run.reference_velocity], expected)
     run = read(states + motion.states([3], REFERENCE))
     assert run.notes == (f'80 messages on {REFERENCE} cannot be used: left out',)
     assert np.isnan(run.reference_position).all()
@@ -388,7 +387,7 @@ def test_references_at_times_of_their_own_are_those_of_the_states_before_until_t
     references = planned.states(topic=REFERENCE)[::5]
     run = read(sorted(motion.states() + references, key=lambda message: message.time))
     expected = np.repeat(motion.q[::5], 5, axis=0)
-    np.testing.assert_array_equal(run.reference_position, expected)
+    assert_array_equal(run.reference_position, expected)
     assert 'references have no timestamp of a state' in run.notes[0]
 
 
@@ -403,8 +402,8 @@ def test_of_several_robots_one_is_chosen_by_its_namespace(tmp_path):
     for space in ('right', '/right/'):
         run = read_recording(bag, namespace=space)
         found, expected = (run.position, run.reference_position), (motion.q + 7.0, motion.q + 8.0)
-        np.testing.assert_array_equal(found, expected)
-        np.testing.assert_array_equal(run.effort, motion.tau)
+        assert_array_equal(found, expected)
+        assert_array_equal(run.effort, motion.tau)
     assert np.isnan(read_recording(bag, namespace='left').effort).all()
     with pytest.raises(RecordingError, match="no joint states in namespace 'lef'.*/left/"):
         read_recording(bag, namespace='lef')
@@ -437,7 +436,7 @@ def test_parts_of_an_arm_on_several_topics_are_put_together(tmp_path):
     with pytest.raises(RecordingError, match='one arm: --states /arm/states,/wrist/states'):
         read_recording(bag)
     run = read_recording(bag, states='/arm/states,/wrist/states').of_joints(motion.names)
-    np.testing.assert_array_equal([run.position, run.velocity], [motion.q, motion.v])
+    assert_array_equal([run.position, run.velocity], [motion.q, motion.v])
     assert run.notes == ()
     with pytest.raises(UnknownNameError, match='/hand/states'):
         read_recording(bag, states='/arm/states,/hand/states')
@@ -519,7 +518,7 @@ def test_efforts_of_single_joints_are_put_together(read):
         rows = zip(topics.values(), efforts, strict=True)
         messages += [number(stamp, x, f'/a/joint/{topic}/cmd_force') for topic, x in rows if topic]
     motion.tau[:, 3] = np.nan
-    np.testing.assert_array_equal(read(messages).effort, motion.tau)
+    assert_array_equal(read(messages).effort, motion.tau)
 
 
 def test_efforts_of_two_joints_on_one_topic_are_refused(read):
@@ -536,7 +535,7 @@ def test_the_order_of_efforts_is_that_of_the_parameters_or_as_told(tmp_path):
     bag = write(tmp_path / 'bag', [parameters, *motion.messages()])
     for told, order in (((), [1, 2, 0]), (['b', 'a', 'c'], [1, 0, 2])):
         found = read_recording(bag, command_joints=told).effort
-        np.testing.assert_array_equal(found, motion.tau[:, order])
+        assert_array_equal(found, motion.tau[:, order])
     run = read_recording(bag, command_joints=['a', 'b'])
     assert np.isnan(run.effort).all()
     assert 'commands have 3 values, expected one for each of a, b: not used' in run.notes[0]

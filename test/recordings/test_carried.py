@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recordings are judged with the payload that the controller had; efforts are Pinocchio's."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

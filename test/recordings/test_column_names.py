@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names of columns as loggers write them: quantity, role, joint and unit."""
 
-from __future__ import annotations
-
 from robot_dynamics_ros.recordings.bag.column_names import parse
 
 #: A column, and its quantity, joint and unit, or nothing if it is of no joint.

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two recordings of one program: aligned in time, compared, checked."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

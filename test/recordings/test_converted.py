@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables and states of trajectory controllers are read as bags are."""
 
-from __future__ import annotations
-
 import shlex
 import subprocess
 import sys

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Truncated, damaged, empty or unusual bags: readable data are used, losses reported."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil
@@ -29,6 +27,7 @@ from bags import (
     text,
     write,
 )
+from numpy.testing import assert_allclose, assert_array_equal
 from recorded_arm import NAMES, RecordedArm, arm_xml
 
 from robot_dynamics_ros.errors import RecordingError, RobotDynamicsError
@@ -357,9 +356,9 @@ def test_only_the_velocity_that_no_driver_measured_is_derived(given, said, read)
     exact = motion.v.copy()
     motion.v[:, 1] = given
     run = read(motion.states())
-    np.testing.assert_array_equal(run.velocity[:, [0, 2]], exact[:, [0, 2]])
+    assert_array_equal(run.velocity[:, [0, 2]], exact[:, [0, 2]])
     # At 3 rad/s it keeps its velocity to y^2 / 2, y = 1.08 (3 / 2 pi 20)^2.
-    np.testing.assert_allclose(run.velocity[100:-100, 1], exact[100:-100, 1], atol=3.0 * 2e-6)
+    assert_allclose(run.velocity[100:-100, 1], exact[100:-100, 1], atol=3.0 * 2e-6)
     (note,) = run.notes
     assert f'velocity of b {said}' in note
     assert 'zero-phase with a cutoff of 20 Hz' in note
@@ -374,7 +373,7 @@ def test_the_velocity_of_a_joint_that_wraps_is_derived_though_the_bag_does_not_s
     choice = RobotChoice(xml, driver_profile=str(profile))
     with choice.read(write(tmp_path / 'bag', motion.states())) as reader:
         run = choice.run(reader, choice.load(reader))
-    np.testing.assert_allclose(np.rad2deg(run.velocity[:, 0]), 400.0, atol=1e-4)
+    assert_allclose(np.rad2deg(run.velocity[:, 0]), 400.0, atol=1e-4)
 
 
 def test_the_clock_set_back_begins_a_new_stretch_behind_the_first(read):
@@ -428,7 +427,7 @@ def test_the_order_of_joints_may_change_in_the_middle(read):
     motion = Motion(100)
     run = read(motion.states()[:50] + motion.states([2, 0, 1])[50:])
     assert run.joints == ('a', 'b', 'c')
-    np.testing.assert_array_equal([run.position, run.velocity], [motion.q, motion.v])
+    assert_array_equal([run.position, run.velocity], [motion.q, motion.v])
 
 
 def test_partial_states_are_merged_by_name_as_the_controller_does(tmp_path):
@@ -437,7 +436,7 @@ def test_partial_states_are_merged_by_name_as_the_controller_does(tmp_path):
     bag = write(tmp_path / 'bag', [message for row in rows for message in row])
     run = read_recording(bag, joints=('a', 'b', 'c'))
     expected = np.stack([motion.q, motion.v])[..., :3]
-    np.testing.assert_array_equal([run.position, run.velocity], expected)
+    assert_array_equal([run.position, run.velocity], expected)
     assert run.stamp_ns.tolist() == motion.stamps.tolist()
     assert len(read_recording(bag).joints) == 4
 
@@ -455,7 +454,7 @@ def test_commands_of_another_clock_answer_the_state_that_came_before(read):
     del messages[301]
     motion.tau[100] = np.nan
     run = read(messages)
-    np.testing.assert_array_equal(run.effort, motion.tau)
+    assert_array_equal(run.effort, motion.tau)
     delays = (run.answer_ns - run.arrival_ns)[run.answer_ns >= 0]
     assert {*delays.tolist()} == {400_000}
     assert run.reference_position.tobytes() == (motion.q + 0.01).tobytes()
@@ -469,7 +468,7 @@ def test_slow_commands_count_until_the_next_but_not_for_ever(read):
     expected = np.full(motion.tau.shape, np.nan)
     expected[20:300] = np.repeat(motion.tau[rows], 4, axis=0)
     expected[300:317] = motion.tau[296]  # five usual intervals at most
-    np.testing.assert_array_equal(run.effort, expected)
+    assert_array_equal(run.effort, expected)
     assert 'there are fewer commands than states' in ' '.join(run.notes)
 
 

@@ -4,15 +4,13 @@
 Oracle of the synthetic arm's efforts: Pinocchio, on the exact motion.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from bags import MS, SECOND, Motion, header
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from recorded_arm import (
     ExactMotion,
     RecordedArm,
@@ -80,7 +78,7 @@ def test_a_clock_that_jumps_and_gaps_change_no_figure(change, jump, tmp_path, rn
     other = change(run, tmp_path, jump)
     figures = [evaluated(x)[0] for x in (run, other)]
     # 5 % of the samples are next to the jump.
-    np.testing.assert_allclose(*[x['effort']['residual_share'] for x in figures], rtol=0.05)
+    assert_allclose(*[x['effort']['residual_share'] for x in figures], rtol=0.05)
     assert min(figures[1]['effort']['evaluated']) > 900
     # Within one line of the spectrum of the longest part: 100 Hz / 256.
     cutoffs = [x['timing']['cutoff_hz'] for x in figures]
@@ -222,7 +220,7 @@ def test_states_that_are_published_again_are_left_out(case, tmp_path, rng):
     count = len(read.time)
     assert len(run.time) - 1 <= count <= len(run.time)
     assert read.position.tobytes() == run.position[:count].tobytes()
-    np.testing.assert_allclose(read.time - 1.0, run.time[:count], atol=1e-9)
+    assert_allclose(read.time - 1.0, run.time[:count], atol=1e-9)
     assert 'states equal to the previous one under a new timestamp' in ' '.join(read.notes)
 
 
@@ -289,8 +287,8 @@ def test_wrapped_positions_of_a_continuous_joint_change_no_figure(velocity, comm
     bags = [command.word(x) for x in (run, replace(run, position=wrapped))]
     found = [command('analyze --no-report', bag).figures for bag in bags]
     for section, key in (('tracking', 'rms_error'), ('effort', 'residual_share')):
-        np.testing.assert_allclose(*[x[section][key] for x in found], rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(found[1]['tracking']['rms_error'], 1e-3, rtol=1e-6)
+        assert_allclose(*[x[section][key] for x in found], rtol=1e-6, atol=1e-9)
+    assert_allclose(found[1]['tracking']['rms_error'], 1e-3, rtol=1e-6)
     assert found[1]['timing']['contradictions'] == 0
     if velocity:  # as every command reads it
         compared = command('compare', *bags).figures['difference']

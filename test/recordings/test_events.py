@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Events that a report lists: what happened, and when."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

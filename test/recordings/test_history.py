@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tracking is evaluated where the recorded law follows its reference, and only there."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 

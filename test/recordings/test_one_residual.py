@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """All parts have one residual of a model; ``identification/test_report`` has the page."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

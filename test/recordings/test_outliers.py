@@ -4,13 +4,12 @@
 The efforts are Pinocchio's.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from recorded_arm import ExactMotion, frictionless, measured_arm, measured_run, sinusoidal_run
 from samples import sample
 from scipy.ndimage import gaussian_filter1d
@@ -165,7 +164,7 @@ def test_wrong_positions_stay_out_of_velocities_that_are_derived_from_them():
     wrong.position[1200:1202, 2] = 0.0
     found = with_velocities(wrong, np.zeros(3, bool))
     # Lines across 0.05 s of a motion whose accelerations change by up to 10 rad/s^3.
-    np.testing.assert_allclose(found.velocity, run.velocity, rtol=0.0, atol=10.0 * 0.05**2 / 8.0)
+    assert_allclose(found.velocity, run.velocity, rtol=0.0, atol=10.0 * 0.05**2 / 8.0)
     assert np.flatnonzero(find_outliers(found)).tolist() == [500, 1200, 1201]
 
 
@@ -201,4 +200,4 @@ def test_a_spike_of_one_effort_changes_no_figure(thresholds, command):
     assert 'left out' not in str(found.findings)
     assert len(bands[0]) == 6
     for figures, rtol in ((shares, 0.01), (percent, 0.05), (bands, 0.2)):
-        np.testing.assert_allclose(*figures, rtol=rtol)
+        assert_allclose(*figures, rtol=rtol)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a user may have edited is replaced only on request."""
 
-from __future__ import annotations
-
 import pytest
 
 from robot_dynamics_ros import __main__ as program

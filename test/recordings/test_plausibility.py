@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every command that judges a recording says first what the recording cannot be."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from functools import partial

@@ -4,12 +4,11 @@
 It does not depend on the part that is evaluated.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import yaml
 from bags import SECOND, STORE, Message, header, text
+from numpy.testing import assert_allclose
 from recorded_arm import RecordedArm, arm_xml, write_run
 from recorded_loop import CHANGES, GIVEN, PARAMETERS, RecordedLoop, event
 
@@ -28,9 +27,9 @@ def test_a_deviation_is_a_share_of_the_largest_start_in_its_unit():
     f = design.copy()
     f[2] += [0.01, 0.02, 0.03]
     found = decay(['x (m)', 'y (m)', 'pitch (rad)'], f, design)
-    np.testing.assert_allclose(found['relative'][:2], [0.01 / 0.2, 0.02 / 0.2], rtol=1e-9)
+    assert_allclose(found['relative'][:2], [0.01 / 0.2, 0.02 / 0.2], rtol=1e-9)
     assert np.isnan(found['relative'][2])  # no radian at the start, so no share of it
-    np.testing.assert_allclose(found['deviation'], [0.01, 0.02, 0.03], rtol=1e-9)
+    assert_allclose(found['deviation'], [0.01, 0.02, 0.03], rtol=1e-9)
 
 
 @pytest.fixture(scope='module')
@@ -72,7 +71,7 @@ def test_the_last_quarter_is_that_of_the_motion_and_its_end_is_told(tmp_path):
     result = analyze_bag(write_run(tmp_path / 'bag', arm.recording()), settings)
     found = result.figures['program']
     assert found['end'] == pytest.approx(0.3)
-    np.testing.assert_allclose(found['floor'], floor, rtol=1e-9)
+    assert_allclose(found['floor'], floor, rtol=1e-9)
     moves = 'the program moves from 0.000 s to 0.300 s: --from 0.000 --to 0.300'
     assert moves in result.report.notes
 
@@ -156,7 +155,7 @@ def test_without_a_log_the_program_ends_with_the_commands(command):
     assert 'is evaluated until' not in cut.said
     whole, part = (ended.figures['program'] for ended in (found, cut))
     for figure in ('evaluations', 'rms', 'peak', 'floor', 'deviation'):
-        np.testing.assert_allclose(whole[figure], part[figure], rtol=1e-6, err_msg=figure)
+        assert_allclose(whole[figure], part[figure], rtol=1e-6, err_msg=figure)
 
 
 #: Further parameters, events, why the program ends, and when at the latest. A parameter that the

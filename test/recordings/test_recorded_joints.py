@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recordings of a part of a robot, and the options that choose joints and topics."""
 
-from __future__ import annotations
-
 import re
 import warnings
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Replay of recordings: exactly the recorded commands; and changed parameters."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

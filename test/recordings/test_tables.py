@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables as other loggers export them are read, by their names or by a YAML file."""
 
-from __future__ import annotations
-
 import json
 from contextlib import nullcontext
 from datetime import datetime, timedelta
@@ -11,6 +9,7 @@ import numpy as np
 import pytest
 import tables
 import yaml
+from numpy.testing import assert_allclose, assert_array_equal
 
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 from robot_dynamics_ros.recordings.bag.files import find_files
@@ -109,8 +108,8 @@ def test_a_table_is_read_as_it_was_exported(form, tmp_path):
     table = read_table(path)
     assert table.joints == tuple(row.get('joints', JOINTS))
     for key, expected in (('position', Q), ('velocity', V), ('effort', TAU)):
-        np.testing.assert_allclose(table.values[key], expected, rtol=1e-14, atol=1e-15)
-    np.testing.assert_array_equal(np.diff(table.time_ns), 2_000_000)
+        assert_allclose(table.values[key], expected, rtol=1e-14, atol=1e-15)
+    assert_array_equal(np.diff(table.time_ns), 2_000_000)
     if form.startswith(('dates', 'ns', 'sec')):
         assert table.time_ns[0] == NS
 
@@ -181,7 +180,7 @@ def test_what_is_refused_is_read_by_a_yaml_file(kind, tmp_path):
         read_table(path)
     mapped.write_text(yaml.safe_dump({'table': 'log.csv', **known}))
     table = read_table(mapped)
-    np.testing.assert_array_equal(table.values['effort'], TAU)
+    assert_array_equal(table.values['effort'], TAU)
 
 
 def test_states_of_several_fields_of_a_message_are_told_apart_by_the_file(tmp_path):
@@ -198,7 +197,7 @@ def test_states_of_several_fields_of_a_message_are_told_apart_by_the_file(tmp_pa
     mapped.write_text(json.dumps({'table': 'log.csv', **own}))
     table = read_table(mapped)
     for key, first in (('position', 0), ('effort', 5), ('reference_position', 20)):
-        np.testing.assert_array_equal(table.values[key].T, columns[first : first + 5])
+        assert_array_equal(table.values[key].T, columns[first : first + 5])
     assert f'position {names[0]} to {names[4]}' in table.notes[0]
     assert f': {names[10]} to {names[14]}, {names[15]} to' in table.notes[1]
 
@@ -214,7 +213,7 @@ def test_a_unit_is_declared_once(tmp_path):
         (table, 1e-3, 'motor N m', False),
         (mapped, 1.0, 'motor mN m', False),
     ):
-        np.testing.assert_allclose(read_table(path).values['effort'], factor * TAU)
+        assert_allclose(read_table(path).values['effort'], factor * TAU)
         profile.write_text(
             f'{{name: mine, state: {{effort: total}}, defaults: {{effort_unit: {unit}}}}}'
         )
@@ -303,8 +302,8 @@ def test_numbers_may_begin_with_their_point(tmp_path):
 def test_references_are_in_their_own_unit_or_else_in_that_of_the_positions(unit, size, tmp_path):
     names = ['t', 'q1 [deg]', 'q2 [deg]', f'q_ref1{unit}', f'q_ref2{unit}']
     table = read_table(write(tmp_path / 'log.csv', names, [TIME, *Q.T, *V.T]))
-    np.testing.assert_allclose(table.values['position'], np.radians(Q), rtol=1e-14)
-    np.testing.assert_allclose(table.values['reference_position'], size * V, rtol=1e-14)
+    assert_allclose(table.values['position'], np.radians(Q), rtol=1e-14)
+    assert_allclose(table.values['reference_position'], size * V, rtol=1e-14)
 
 
 @pytest.mark.parametrize(
@@ -320,6 +319,6 @@ def test_rows_that_end_early_are_left_out_and_counted(cut, sparse, tmp_path):
         lines[6:] = [line.removesuffix(',') for line in lines[6:]]
     path.write_text('\n'.join([*lines, cut]))
     table = read_table(path)
-    np.testing.assert_array_equal(table.values['effort'], np.delete(TAU, 4, axis=0))
+    assert_array_equal(table.values['effort'], np.delete(TAU, 4, axis=0))
     said = '2 rows left out that end early, the first in line 6: 6 cells below 8 names'
     assert said in table.notes

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Thresholds: their forms, the worst joint, and rejections."""
 
-from __future__ import annotations
-
 import pytest
 import yaml
 

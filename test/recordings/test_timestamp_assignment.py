@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Messages get the time of their state, regardless of the order of arrival."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The test as the controller of a simulator in lockstep."""
 
-from __future__ import annotations
-
 import numpy as np
 from peer import RELIABLE
 from resting_arm import COMMANDS

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A ROS domain, processes and a peer for every test with several processes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

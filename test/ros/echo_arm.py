@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """An arm without dynamics, whose position is the previous reference of its controller."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

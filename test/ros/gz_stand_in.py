@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A stand-in for the command ``gz``: logs its calls and answers; simulates nothing."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``ros2 launch`` for tests: the package of this tree, in a temporary prefix and domain."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A driver at rest: publishes states, one at a time, and receives the commands."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

@@ -5,8 +5,6 @@ What is real here: the messages in order over one connection, forces that act on
 handled, and late. The arm is MuJoCo's.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Benchmarks and campaigns can be started where ROS is installed; their statistics."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from campaigns.__main__ import CAMPAIGNS

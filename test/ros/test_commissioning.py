@@ -4,8 +4,6 @@
 The driver counts joint 2 against the axis; the checked profile knows that, and is wrong about 4.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import signal

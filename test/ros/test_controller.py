@@ -5,8 +5,6 @@ What is decided is tested on the session (``test/control``); here one process li
 tests, which leave it active. Oracle of the commands: Pinocchio's gravity of the URDF text.
 """
 
-from __future__ import annotations
-
 import signal
 from unittest.mock import Mock
 

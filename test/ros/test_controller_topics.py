@@ -4,8 +4,6 @@
 One process lives through all tests. What is told is decided by session and law.
 """
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The demo as a user runs it: its figures, files and failures."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

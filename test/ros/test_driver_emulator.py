@@ -4,8 +4,6 @@
 States and commands are checked in the driver's units, against numbers given here.
 """
 
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
 
@@ -13,6 +11,7 @@ import numpy as np
 import pytest
 import tables
 import yaml
+from numpy.testing import assert_allclose
 from oracles import PinocchioOracle
 from peer import LATCHED, RELIABLE
 from resting_arm import COMMANDS, JOINTS, trajectory
@@ -126,7 +125,7 @@ def test_states_and_commands_are_in_the_names_units_signs_and_order_of_the_drive
     assert tuple(states[0].name) == NAMES
     # degrees; degrees against the axis; rad; mm with the zero at 20 mm
     expected = [math.degrees(0.2), -math.degrees(0.6), -0.3, 120.0]
-    np.testing.assert_allclose(states[0].position, expected, atol=1e-12)
+    assert_allclose(states[0].position, expected, atol=1e-12)
     assert len(states[0].velocity) == 0  # the profile says: differentiate
     weight = gravity(np.array(PLACE))[2]
     for k in range(50):  # A, on axis 3, the last of a command
@@ -146,7 +145,7 @@ def test_efforts_are_laid_over_the_positions_where_the_arm_is(processes, peer, t
     # With noise no state is like another one.
     start_pair(processes, profile, {'position_resolution': [0.0], 'position_noise': [1e-6]})
     peer.spin_until(lambda: states and below, 60.0, 'states and positions')
-    np.testing.assert_allclose(below[0].data, [-0.3, 0.1, 0.6, -math.degrees(0.2)], atol=1e-3)
+    assert_allclose(below[0].data, [-0.3, 0.1, 0.6, -math.degrees(0.2)], atol=1e-3)
     lead(peer, 2e-3)
     assert 'reflex' not in processes.outputs()
     # States and positions come through queues of their own; of a paused driver, to the last.
@@ -278,4 +277,4 @@ def test_an_arm_that_is_reset_after_a_reflex_is_held_at_its_initial_state(limite
         arm.plant.step(arm.effort(buffer.effort))
     q, v = np.zeros((2, 4))
     arm.plant.read(q, v)
-    np.testing.assert_allclose(q, 0.2, atol=1e-3)
+    assert_allclose(q, 0.2, atol=1e-3)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Processes that are killed, stopped, flooded: commands stay valid, control resumes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from campaigns import fault_processes

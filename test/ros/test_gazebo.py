@@ -5,8 +5,6 @@ Gazebo's server without its window; if ros_gz_bridge is not installed, a stand-i
 reads the same file.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
@@ -15,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from lifecycle_msgs.srv import GetState
+from numpy.testing import assert_allclose, assert_array_equal
 from processes import ROOT, wait_until
 from rclpy.qos import QoSProfile
 from resting_arm import JOINTS
@@ -246,8 +245,8 @@ def test_the_loop_stays_closed_while_the_tool_is_led(launches, peer, slow_world)
     lower, crank, upper, rod = arm.positions(names)[1].T
     assert np.abs(lower).max() > 0.05, 'it moved'
     # DART holds the pin by a weld that PGS solves to about 1e-8 m in arms of 0.2 to 0.6 m.
-    np.testing.assert_allclose(upper, crank - lower, atol=1e-6)
-    np.testing.assert_allclose(rod, lower - crank, atol=1e-6)
+    assert_allclose(upper, crank - lower, atol=1e-6)
+    assert_allclose(rod, lower - crank, atol=1e-6)
 
 
 @pytest.mark.slow
@@ -291,5 +290,5 @@ def test_in_lockstep_a_busy_machine_changes_no_digit(launches, peer, robot):
         runs.append({stamp_ns(x): x.effort for x in answers if stamp_ns(x) < 800_000_000})
     assert list(runs[0]) == list(runs[1]) == [1_000_000 * k for k in range(800)]
     efforts = [np.array([*run.values()]) for run in runs]
-    np.testing.assert_array_equal(*efforts)
+    assert_array_equal(*efforts)
     assert np.ptp(efforts[0], axis=0).max() > 0.1, 'it moved'

@@ -4,8 +4,6 @@
 Read as text: neither ROS nor Gazebo is needed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import sys
 from types import SimpleNamespace
@@ -18,6 +16,7 @@ import tables
 import urdf_text
 import yaml
 from checkout import ROOT
+from numpy.testing import assert_allclose, assert_array_equal, assert_equal
 from urdf_text import joint, link, symmetric
 
 from robot_dynamics_ros.control.setup import PARAMETERS
@@ -145,13 +144,13 @@ def test_the_native_description_is_the_arm_without_drive_inertia_and_friction_if
 
     arm, armature, friction = loaded()
     simulated, none, same = loaded(**NATIVE)
-    np.testing.assert_equal(simulated, arm)
+    assert_equal(simulated, arm)
     assert armature.all()
     assert not none.any()
-    np.testing.assert_array_equal(same, friction)
+    assert_array_equal(same, friction)
     assert friction.any()
     without, _, zero = loaded(**NATIVE, coulomb_friction='false')
-    np.testing.assert_equal(without, arm)
+    assert_equal(without, arm)
     assert not zero.any()
 
 
@@ -195,7 +194,7 @@ def test_the_loop_closes_where_both_ends_meet_at_zero():
     pinocchio.framesForwardKinematics(model, data, pinocchio.neutral(model))
     points = {name: data.oMf[model.getFrameId(name)].translation for name in ('pin', 'arm_pin')}
     # 1e-12 m: rounding of a few rotations by a quarter turn.
-    np.testing.assert_allclose(points['pin'], points['arm_pin'], atol=1e-12)
+    assert_allclose(points['pin'], points['arm_pin'], atol=1e-12)
     assert model.inertias[model.getJointId('pin_joint')].mass == 0.001
 
 
@@ -325,7 +324,7 @@ def test_moments_that_miss_the_triangle_inequality_by_rounding_are_completed(mom
     written = [float(inertia.get(key)) for key in ('ixx', 'iyy', 'izz')]
     assert sum(written) - 2.0 * max(written) >= (1e-7 if moments[2] else 0.0)
     assert min(written) >= 0.0
-    np.testing.assert_allclose(written, moments, rtol=5e-4, atol=1e-18)
+    assert_allclose(written, moments, rtol=5e-4, atol=1e-18)
 
 
 def test_names_that_gazebo_refuses_are_replaced_where_it_alone_reads_them():

@@ -4,8 +4,6 @@
 With the real Gazebo the same steps are those of test_gazebo_steps.py.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from peer import RELIABLE

@@ -4,8 +4,6 @@
 With the real Gazebo: test_gazebo.py.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import signal

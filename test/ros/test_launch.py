@@ -4,8 +4,6 @@
 Oracle of the last command: Pinocchio's gravity forces, built from the URDF text.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import signal

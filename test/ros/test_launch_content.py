@@ -4,8 +4,6 @@
 What needs no launch is read as text.
 """
 
-from __future__ import annotations
-
 import re
 import runpy
 from contextlib import nullcontext

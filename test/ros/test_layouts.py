@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layouts of PlotJuggler and Foxglove show only topics, fields and entries that exist."""
 
-from __future__ import annotations
-
 import json
 import re
 import runpy

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Thousands of points while the arm is controlled: ticks continue while they are accepted."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

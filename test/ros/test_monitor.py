@@ -4,8 +4,6 @@
 Oracle of its efforts: Pinocchio, built from the URDF text.
 """
 
-from __future__ import annotations
-
 import time
 from functools import partial
 

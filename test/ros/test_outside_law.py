@@ -4,14 +4,13 @@
 Oracle: Pinocchio's gravity plus the spring's closed form.
 """
 
-from __future__ import annotations
-
 import os
 import re
 
 import numpy as np
 import pytest
 from diagnostic_msgs.msg import DiagnosticStatus
+from numpy.testing import assert_allclose
 from processes import ROOT
 from rcl_interfaces.srv import DescribeParameters
 from resting_arm import ARM, ORACLE, PLACE, RestingArm
@@ -42,13 +41,13 @@ def test_it_runs_with_its_own_parameters_and_shows_its_own_figures(processes, pe
     node = processes.start('controller', ARM | given, env=installed)
     pull = np.array(REST) - PLACE
     # Two libraries in double precision.
-    np.testing.assert_allclose(arm.command(), gravity + pull, atol=1e-12)
+    assert_allclose(arm.command(), gravity + pull, atol=1e-12)
     assert "law 'broken' (virtual_spring:Missing) is left out" in node.output
     assert 'give one finite number of at least 0 for all' in arm.set(stiffness=[-1.0]).reason
     assert arm.set(stiffness=[1.0, 2.0, 3.0, 4.0]).successful
     for _ in range(20):  # the safe shell turns no change of parameters into a jump
         effort = arm.command()
-    np.testing.assert_allclose(effort, gravity + [1.0, 2.0, 3.0, 4.0] * pull, atol=1e-12)
+    assert_allclose(effort, gravity + [1.0, 2.0, 3.0, 4.0] * pull, atol=1e-12)
     arm.until(lambda: arm.figure('stiffest') == '4 N m/rad', "the law's own figure")
     request = DescribeParameters.Request(names=['law', 'stiffness'])
     service = 'controller/describe_parameters'
@@ -68,6 +67,6 @@ def test_an_error_in_what_it_tells_is_a_warning_at_first_and_leads_to_the_stop_a
     given = {'diagnostics_period_s': 0.2, 'law': 'virtual_spring'}
     node = processes.start('controller', ARM | given, env=installed)
     arm.until(lambda: arm.said('list index out of range', DiagnosticStatus.ERROR), 'the error')
-    np.testing.assert_allclose(arm.command(), ORACLE.gravity_forces(PLACE), atol=1e-12)
+    assert_allclose(arm.command(), ORACLE.gravity_forces(PLACE), atol=1e-12)
     assert "law 'virtual_spring' (virtual_spring) gives no remarks: IndexError" in node.output
     assert 'stopped by an error, IndexError' in node.output

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Polling nodes: messages queued between two polls are taken completely and in order."""
 
-from __future__ import annotations
-
 import ast
 import time
 from collections import deque

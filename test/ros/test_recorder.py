@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The recorder node against real publishers; bags are read back by rosbags itself."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

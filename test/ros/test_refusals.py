@@ -4,8 +4,6 @@
 All are started one after the other in one process.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -5,8 +5,6 @@ over ROS 2; the others, whose nodes send nothing else, in one process.
 Oracle: the matrix exponential of f'' + G1 f' + G0 f = 0, computed here from the program's YAML.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import signal

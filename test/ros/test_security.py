@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The policy of a launch file lists exactly what its nodes use in a run."""
 
-from __future__ import annotations
-
 import os
 import re
 from contextlib import suppress

@@ -4,8 +4,6 @@
 Oracle: rclpy's own serialization, and the reader of messages as objects.
 """
 
-from __future__ import annotations
-
 import array
 import re
 import sys
@@ -19,6 +17,7 @@ import tables
 import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
 from rclpy.serialization import deserialize_message, serialize_message
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 from samples import sample
@@ -141,7 +140,7 @@ def test_only_the_first_of_equal_messages_becomes_an_object():
     reader = JointStateReader(JOINTS)
     for i in range(10):
         assert reader.read(bytes(serialize_message(state(OTHER, [float(i)] * 4))))
-        np.testing.assert_array_equal(reader.q, [float(i)] * 3)
+        assert_array_equal(reader.q, [float(i)] * 3)
     assert reader.deserialized == 1
     assert reader.read(bytes(serialize_message(state())))
     assert reader.deserialized == 2
@@ -170,7 +169,7 @@ def test_another_order_of_bytes_another_encapsulation_or_a_part_never_serves_as_
             expected = False
         assert reader.read(content) == expected
         if expected:
-            np.testing.assert_array_equal(reader.q, other.q)
+            assert_array_equal(reader.q, other.q)
             assert reader.stamp_ns == 7_123_456_789
     assert reader.deserialized + reader.unreadable == 3
     assert reader.read(USUAL)
@@ -249,7 +248,7 @@ def test_a_joint_command_has_names_interface_efforts_and_the_time_of_sending(
         writer.publish(effort)
     sent = joint_command(topic.contents[1])
     assert (tuple(sent.joint_names), sent.interface_name) == (joints, 'effort')
-    np.testing.assert_array_equal(sent.values, command)
+    assert_array_equal(sent.values, command)
     assert (sent.header.stamp.sec, sent.header.stamp.nanosec) == (7, 123_456_789)
 
 

@@ -4,8 +4,6 @@
 Its steps, commands and pace are tested in ``test/simulation``.
 """
 
-from __future__ import annotations
-
 import signal
 from types import SimpleNamespace
 from unittest.mock import Mock

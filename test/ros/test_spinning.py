@@ -4,8 +4,6 @@
 What it needs for real time is obtained, or refused with the missing right.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

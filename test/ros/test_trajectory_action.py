@@ -5,13 +5,12 @@ What becomes of goals is tested in test/control/test_goals.py. One controller li
 tests.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 pytest.importorskip('control_msgs', reason='control_msgs is not installed')
 
@@ -109,7 +108,7 @@ def test_a_goal_is_followed_to_its_end_with_feedback(client):
     assert 0.0 < elapsed < 1.0
     desired, actual = np.array(shown.desired.positions), np.array(shown.actual.positions)
     assert ((desired > PLACE) & (desired < GOAL)).all()
-    np.testing.assert_allclose(shown.error.positions, desired - actual, atol=1e-15)
+    assert_allclose(shown.error.positions, desired - actual, atol=1e-15)
     assert len(shown.desired.accelerations) == 4
 
 
@@ -152,9 +151,9 @@ def test_the_state_is_told_and_the_speed_ordered_as_of_joint_trajectory_controll
     arm.until(lambda: len(states) > 3, 'states')
     state = states[-1]
     assert list(state.joint_names) == list(JOINTS)
-    np.testing.assert_allclose(state.reference.positions, PLACE, atol=1e-9)
-    np.testing.assert_allclose(state.feedback.positions, PLACE, atol=1e-9)
-    np.testing.assert_array_equal(state.output.effort, arm.commands[-1].data)
+    assert_allclose(state.reference.positions, PLACE, atol=1e-9)
+    assert_allclose(state.feedback.positions, PLACE, atol=1e-9)
+    assert_array_equal(state.output.effort, arm.commands[-1].data)
     orders = client.peer.publisher(SpeedScalingFactor, 'controller/speed_scaling_input', LATCHED)
     handle = client.send(goal(times=[2.0]))
     for factor, done, what in (

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The trajectory node between a controller and a simulator; here the test is the controller."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

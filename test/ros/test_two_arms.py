@@ -4,8 +4,6 @@
 For the controller and the monitor see their own tests.
 """
 
-from __future__ import annotations
-
 import math
 import time
 

@@ -4,8 +4,6 @@
 In a browser: ``test_view_control``, ``test/viewing``.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from types import SimpleNamespace

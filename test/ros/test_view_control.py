@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The viewer's controls: a user in a browser changes, moves and stops a running controller."""
 
-from __future__ import annotations
-
 import re
 import time
 

@@ -4,11 +4,10 @@
 The oracle is Gazebo itself (DART). Nothing here depends on load, transport or the clock.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from gazebo_steps import STEP_NS, StepCase, SteppedGazebo, is_available, run
+from numpy.testing import assert_allclose
 from samples import DOWN_Z
 
 from robot_dynamics_ros.description.shipped import robot_file
@@ -45,7 +44,7 @@ def test_without_coulomb_friction_the_model_is_the_plant(robot):
 def test_a_command_that_is_late_costs_in_proportion(robot):
     one, two = (rms(errors(StepCase(robot, late=late))) for late in (1, 2))
     assert one.min() > 1e-6, 'the exact run must not be a coincidence'
-    np.testing.assert_allclose(two / one, 2.0, rtol=0.1)
+    assert_allclose(two / one, 2.0, rtol=0.1)
 
 
 @pytest.mark.parametrize('robot', ROBOTS)
@@ -92,4 +91,4 @@ def test_a_published_arm_is_simulated_as_the_model_has_it(file, base, tip, rng):
                 rigid.inverse_dynamics(gazebo.position, gazebo.velocity, a) + arm.damping * end
             )
             # 4e-10 was seen, of the UR3 with its gripper.
-            np.testing.assert_allclose(gazebo.velocity, end, rtol=0, atol=1e-8)
+            assert_allclose(gazebo.velocity, end, rtol=0, atol=1e-8)

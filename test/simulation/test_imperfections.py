@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Imperfections of measurement and transport, and a plant that differs from its description."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The MuJoCo plant obeys the equations of motion; an independent reader checks its model."""
 
-from __future__ import annotations
-
 import re
 from contextlib import suppress
 

@@ -4,8 +4,6 @@
 Commands are taken only if they are complete, finite and of the right size.
 """
 
-from __future__ import annotations
-
 import array
 import math
 import re

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
 from scipy.spatial.transform import Rotation
 
 from robot_dynamics_ros.spatial import jet
@@ -77,7 +78,7 @@ def test_rate_jacobian_and_bias_of_an_expression_are_derivatives_of_its_value(na
     a, b = leaves(q, v, T)
     found = expression(a, b)
     # Sums of a few dozen terms below 10; an angle up to 2.5 divides by a sine above 0.5.
-    np.testing.assert_allclose(found.value, formula(a.value, b.value), atol=1e-13)
+    assert_allclose(found.value, formula(a.value, b.value), atol=1e-13)
     with mpmath.workdps(40):
         h, time = mpmath.mpf(10) ** -12, mpmath.mpf(T)
         at, rates = (np.array([mpmath.mpf(x) for x in y]) for y in (q, v))
@@ -89,6 +90,6 @@ def test_rate_jacobian_and_bias_of_an_expression_are_derivatives_of_its_value(na
         rate, bias = (after - before) / (2 * h), (after - 2 * now + before) / h**2
         steps = h * np.eye(3, dtype=int)
         columns = [(value(at + e, time) - value(at - e, time)) / (2 * h) for e in steps]
-    np.testing.assert_allclose(found.rate, rate.astype(float), atol=1e-12)
-    np.testing.assert_allclose(found.bias, bias.astype(float), atol=1e-11)
-    np.testing.assert_allclose(found.J, np.transpose(columns).astype(float), atol=1e-12)
+    assert_allclose(found.rate, rate.astype(float), atol=1e-12)
+    assert_allclose(found.bias, bias.astype(float), atol=1e-11)
+    assert_allclose(found.J, np.transpose(columns).astype(float), atol=1e-12)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
 from scipy.spatial.transform import Rotation
 
 from robot_dynamics_ros.spatial.rotation import (
@@ -75,7 +76,7 @@ def test_near_half_a_turn_the_logarithm_keeps_axis_and_angle(gap, rng):
         found = np.array([np.linalg.norm(phi), phi @ axis])
         if gap < 1e-9:  # both directions are right
             found = np.abs(found)
-        np.testing.assert_allclose(found, math.pi - gap, rtol=0, atol=1e-9)
+        assert_allclose(found, math.pi - gap, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize('angle', [0.0, 1e-300, 1e-16, 1e-12, 1e-9, 1e-8, 1.1e-8, 1e-5])
@@ -91,14 +92,14 @@ def test_a_quaternion_of_any_length_is_its_rotation(length):
     direction = np.array([1.0, 0.0, 0.0, 0.0] if length < 1e-300 else [0.1, -0.4, 0.2, 0.6])
     expected = Rotation.from_quat(direction).as_matrix()
     found = rotation_from_xyzw(length * direction)
-    np.testing.assert_allclose(found, expected, atol=1e-15)
+    assert_allclose(found, expected, atol=1e-15)
 
 
 @given(directions())
 def test_an_arm_is_mounted_so_that_its_gravity_points_down(down):
     roll, pitch = roll_pitch_upright(9.81 * down)
     turned = Rotation.from_euler('xyz', [roll, pitch, 0.0]).apply(down)
-    np.testing.assert_allclose(turned, [0.0, 0.0, -1.0], atol=1e-15)
+    assert_allclose(turned, [0.0, 0.0, -1.0], atol=1e-15)
 
 
 @given(vectors)
@@ -107,4 +108,4 @@ def test_a_quaternion_is_written_in_the_order_in_which_it_is_read(phi):
     R = Rotation.from_rotvec(phi).as_matrix()
     found = quaternion_xyzw(R)
     assert abs(found @ Rotation.from_matrix(R).as_quat()) == pytest.approx(1.0, abs=1e-12)
-    np.testing.assert_allclose(rotation_from_xyzw(found), R, atol=1e-12)
+    assert_allclose(rotation_from_xyzw(found), R, atol=1e-12)
