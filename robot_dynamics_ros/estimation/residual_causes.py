@@ -24,6 +24,7 @@ Source: Schwarz 1978 (the criterion); Efroymson 1960 (stepwise selection).
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property, reduce
 from typing import Any, NamedTuple
 
@@ -34,7 +35,6 @@ from robot_dynamics_ros.estimation.effort_model import (
     ORIGINS,
     EffortModel,
     Instants,
-    ModelEfforts,
     excluded_counts,
 )
 from robot_dynamics_ros.estimation.hypotheses import (
@@ -170,7 +170,7 @@ class EffortResidual:
         self.idle = (self.effort.rms == 0.0) & (self.residual.rms > 0.0)
         self.origins = dict(zip(ORIGINS, np.sqrt(squares / max(1, self.count)), strict=True))
         self.excluded = excluded_counts(excluded)
-        self._sum(instants)
+        self._sum(replace(instants, excluded=excluded))
 
     def _sum(self, instants: Instants) -> None:
         """Sum the products of the columns of all causes and the residual, over some instants."""
@@ -183,13 +183,12 @@ class EffortResidual:
         for start in range(0, count, every * _BLOCK):
             rows = np.arange(start, min(start + every * _BLOCK, count), every)
             some = instants.take(rows)
-            efforts = self.model.evaluate(some)
-            determined = efforts.determined & ~self.idle
+            determined = some.usable & ~self.idle
             before, after = np.maximum(rows - 1, 0), np.minimum(rows + 1, count - 1)
             span = (time[after] - time[before])[:, np.newaxis]
             change = self.modelled[after] - self.modelled[before]
             rates = change / np.where(span > 0.0, span, np.inf)
-            columns = self._columns(some, efforts, rates)
+            columns = self._columns(some, self.modelled[rows], rates)
             columns = np.where(determined[:, :, np.newaxis], columns, 0.0).transpose(1, 0, 2)
             self._gram += columns.transpose(0, 2, 1) @ columns
             self._effort += np.square(np.where(determined, some.effort, 0.0)).sum(axis=0)
@@ -199,25 +198,30 @@ class EffortResidual:
         largest = np.diagonal(self._gram, axis1=1, axis2=2).max(axis=0)
         self._felt = largest > _UNFELT * largest.max()
 
-    def _columns(self, instants: Instants, efforts: ModelEfforts, rates: Array) -> Array:
-        """Return the regressor of all causes and, last, the residual, shape (M, n, k)."""
-        tree, effort = self.model.tree, efforts.effort
+    def _columns(self, instants: Instants, effort: Array, rates: Array) -> Array:
+        """Return the regressor of all causes and, last, the residual, shape (M, n, k).
+
+        Args:
+            instants: M instants.
+            effort: Model effort, shape (M, n), N m or N.
+            rates: Its derivatives by time, shape (M, n).
+        """
+        tree = self.model.tree
         Y = regressor(tree, instants.q, instants.v, instants.a)
         Y = Y.reshape(*effort.shape, tree.bodies, PER_BODY)
-        mass = np.where(tree.mass > 0.0, tree.mass, 1.0)[:, np.newaxis]
-        links = inertial_parameters(tree).reshape(tree.bodies, PER_BODY) / mass
+        links = np.einsum('mjbk,bk->mjb', Y, inertial_parameters(tree).reshape(-1, PER_BODY))
         load = np.zeros((*effort.shape, PER_BODY))
         if self._body >= 0:
             load = Y[:, :, self._body] @ load_parameters(tree, self._frame).T
         v, sign = instants.v_friction, instants.sign
-        own = rates, efforts.rigid, effort, instants.a, np.ones_like(effort), v, sign
+        own = rates, links.sum(axis=2), effort, instants.a, np.ones_like(effort), v, sign
         delay, *others = (column[:, :, np.newaxis] for column in own)
         of_others = (np.broadcast_to(x[:, np.newaxis], (*x.shape, x.shape[1])) for x in (v, sign))
         parts = [
             *(gravity_regressor(tree, instants.q) @ self._along, delay, load, *others),
-            np.einsum('mjbk,bk->mjb', Y, links),
+            links / np.where(tree.mass > 0.0, tree.mass, 1.0),
             effort[:, np.newaxis, :] - effort[:, :, np.newaxis],
-            *(*of_others, efforts.residual[:, :, np.newaxis]),
+            *(*of_others, (instants.effort - effort)[:, :, np.newaxis]),
         ]
         return np.concatenate(parts, axis=-1)
 
