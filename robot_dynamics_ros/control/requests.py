@@ -295,6 +295,9 @@ def prepare_parameters(
         try:
             if law is not None:
                 loop.replace(loop.law, law, later=session.mode is SessionMode.REACTING)
+                held = session.mode is SessionMode.HOLDING and loop.present is loop.stop_law
+                if held and loop.law is law:  # the former one was braked, and ended
+                    loop.switch(law)
             loop.change_settings(settings)
             if _SPEED in changed:
                 loop.generator.speed.scale(parameters[_SPEED])

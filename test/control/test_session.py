@@ -591,6 +591,17 @@ def test_a_change_is_prepared_while_the_ticks_go_on_and_acts_with_its_commit():
     assert run.session.mode is SessionMode.HOLDING
 
 
+def test_the_next_law_acts_after_a_brake_that_a_law_without_reference_does_not_survive():
+    run = Driven({'law': 'gravity_compensation'}).active()
+    run.session.brake()
+    run.states(300)
+    loop = run.session.loop
+    assert loop.acting is loop.stop_law
+    run.change(law='computed_torque')
+    run.states(300)
+    assert loop.acting is loop.law
+
+
 def test_a_change_to_what_is_changes_no_command():
     """Where the reaction acts, its law had been made anew, and the command was slowed."""
     run = Driven({'contact_reaction': 'float'}).in_mode(SessionMode.REACTING)
