@@ -34,6 +34,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from robot_dynamics_ros.errors import ShapeError
 from robot_dynamics_ros.spatial.linear_algebra import (
     cholesky,
     singular_value_decomposition,
@@ -150,25 +151,33 @@ class TaskInverse:
     def solve(self, u: Array) -> Array:
         r"""Return :math:`\Gamma^{\#}u`, the joint acceleration for a task acceleration.
 
-        Here and below, vectors may be columns of a matrix.
+        Here and below, vectors may be columns of a matrix; a wrong length is a ShapeError.
         """
+        _require_rows('u', u, self._R)
         components = self._inversion * (self._left.T @ (self._R @ u)).T
         return self._solve.upper(self._L, self._right @ components.T)
 
     def project(self, v: Array) -> Array:
         r"""Return :math:`Pv`, the null-space part of a joint acceleration."""
+        _require_rows('v', v, self._L)
         w = self._L.T @ v
         row_part = self._right @ (self._projection * (self._right.T @ w).T).T
         return self._solve.upper(self._L, w - row_part)
 
     def reactions(self, effort: Array) -> Array:
         r"""Return :math:`\Gamma^{\#T}\tau`, the reactions of joint efforts."""
+        _require_rows('effort', effort, self._L)
         components = self._inversion * (self._right.T @ self._solve.lower(self._L, effort)).T
         return self._R.T @ (self._left @ components.T)
 
     def matrix(self) -> Array:
         r"""Return the matrix :math:`\Gamma^{\#}`, shape (n, m)."""
         return self.solve(np.eye(len(self._R)))
+
+
+def _require_rows(name: str, value: Array, like: Array) -> None:
+    if np.shape(value)[:1] != (len(like),):
+        raise ShapeError(name, np.shape(value), f'({len(like)},) or ({len(like)}, k)')
 
 
 class _Solvers(NamedTuple):

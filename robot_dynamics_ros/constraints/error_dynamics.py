@@ -14,7 +14,7 @@ from robot_dynamics_ros.constraints.stabilization import gain_matrix
 from robot_dynamics_ros.dynamics.sampled_loop import FeedbackLoop, Sampling, spectral_radius
 from robot_dynamics_ros.errors import SingularityError
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.spatial.validation import array, as_finite_array
+from robot_dynamics_ros.spatial.validation import array, as_finite_array, spread_numbers
 
 
 def gains_from_frequency(natural_frequency: Array, damping_ratio: Array) -> tuple[Array, Array]:
@@ -26,8 +26,12 @@ def gains_from_frequency(natural_frequency: Array, damping_ratio: Array) -> tupl
 
     Returns:
         New arrays G0, 1/s^2, and G1, 1/s, each of shape (m, m).
+
+    Raises:
+        ShapeError, NonFiniteError, ParameterError: As of :func:`array`.
     """
-    w, zeta = np.asarray(natural_frequency, dtype=float), np.asarray(damping_ratio, dtype=float)
+    w = array('natural_frequency', natural_frequency, ('m',))
+    zeta = spread_numbers('damping_ratio', damping_ratio, len(w))
     return np.diag(w**2), np.diag(2.0 * zeta * w)
 
 

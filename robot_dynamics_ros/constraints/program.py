@@ -30,7 +30,7 @@ from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.scalar import Array, positive_part
-from robot_dynamics_ros.spatial.validation import array, require_positive
+from robot_dynamics_ros.spatial.validation import array, require_positive, spread_numbers
 
 
 class Start(NamedTuple):
@@ -221,16 +221,18 @@ class NullSpaceTask(NamedTuple):
             posture: Shape (n,), rad or m; the middle of the limits if None.
             limit_gain: Per joint or one for all, rad/s^2 or m/s^2; 0 for unlimited joints.
             limit_margin: Width of the repulsion zone, a fraction of the joint range, at most 0.5.
+
+        Raises:
+            ShapeError, NonFiniteError, ParameterError: As of :func:`spread_numbers`.
         """
         limited = np.isfinite(tree.reference_lower) & np.isfinite(tree.reference_upper)
         lower = np.where(limited, tree.reference_lower, -1e6)
         upper = np.where(limited, tree.reference_upper, 1e6)
-        ones = np.ones(tree.n)
         return cls(
-            damping * ones,
-            stiffness * ones,
-            tree.middle if posture is None else np.array(posture, dtype=float),
-            np.where(limited, limit_gain, 0.0),
+            spread_numbers('damping', damping, tree.n),
+            spread_numbers('stiffness', stiffness, tree.n),
+            tree.middle if posture is None else array('posture', posture, (tree.n,)),
+            np.where(limited, spread_numbers('limit_gain', limit_gain, tree.n), 0.0),
             np.where(limited, limit_margin * (upper - lower), 1.0),
             lower,
             upper,

@@ -298,10 +298,12 @@ class ContactDetector:
         """Update filters and growth variables, and compare with the dead bands of 25 ms ago."""
         observer, history, latest = self._observer, self._growth_history, self._latest
         self._time += step
+        spare = None
         while history and history[0][0] <= self._time - _DELAY_S:
-            self._growth = history.popleft()[1]
+            spare, self._growth = self._growth, history.popleft()[1]
         self._gravity_forces(observer.q, self._gravity)
-        self._latest, self._step[0] = np.empty(len(latest)), step
+        self._latest = np.empty(len(latest)) if spare is None else spare
+        self._step[0] = step
         self._signals(
             observer.effort, observer.model, self._gravity, observer.v, observer.gain,
             observer.breakaway, observer.bandwidth, self._smooth, self._slow, self._load,

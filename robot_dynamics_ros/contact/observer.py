@@ -56,6 +56,7 @@ from robot_dynamics_ros.model.identified import has_drive_terms
 from robot_dynamics_ros.model.robot_tree import Robot
 from robot_dynamics_ros.parameters import Settings, parameter, parameters_of
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.spatial.validation import spread_numbers
 from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
 
 
@@ -136,8 +137,8 @@ class MomentumObserver:
 
     def configure(self, settings: ObserverSettings, discretization: str, period: float) -> None:
         """Change bandwidth, discretization and period, s, between two states."""
-        bandwidth = np.asarray(settings.observer_bandwidth, dtype=float)
-        self.bandwidth = np.broadcast_to(bandwidth, self.effort.shape).copy()
+        bandwidth, n = settings.observer_bandwidth, len(self.effort)
+        self.bandwidth = spread_numbers('observer_bandwidth', bandwidth, n)
         self._lag = period if discretization == 'semi_implicit' else 0.0
         self._step = 0.0
 

@@ -13,7 +13,6 @@ from robot_dynamics_ros.control.drivers.filtered_derivative import FilteredDeriv
 from robot_dynamics_ros.control.force_sensor import ForceSensor
 from robot_dynamics_ros.control.laws.control_law import ControlLaw, inertia_of
 from robot_dynamics_ros.control.laws.stop_laws import (
-    SAME_POSTURE,
     STOP_ACTIONS,
     Brake,
     Gravity,
@@ -41,6 +40,8 @@ from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import KernelSet
 
 _REST = 0.002  # share of the velocity limits below which an arm is at rest
+#: Motion of a joint, rad or m, within which inertias count as unchanged.
+_SAME_POSTURE = 0.05
 _ADAPTING = 20  # ticks over which the guard adapts to a posture, so that no effort steps
 
 
@@ -190,10 +191,11 @@ class ControlLoop:
         self.transfer.limit_rate()
 
     def adapt_guard(self) -> None:
-        """Fit the guard again once arm, load or settings have changed; called after a tick."""
+        """Fit guard and law again once arm, load or settings changed; called after a tick."""
         np.subtract(self.q, self._fitted, out=self._moved)
-        if max(map(abs, self._moved.tolist())) > SAME_POSTURE or self.load.changing:
+        if max(map(abs, self._moved.tolist())) > _SAME_POSTURE or self.load.changing:
             self._fit_guard(_ADAPTING)
+            self.acting.adapt(self.q)
         else:
             self.guard.approach()
 
@@ -204,7 +206,8 @@ class ControlLoop:
         apparent = 1.0 / np.diag(np.linalg.pinv(M, hermitian=True))
         part, sampling = 0.5 * self.settings.effort_scale, self.settings.sampling
         # What the driver bears takes nothing of the command.
-        limit = self.tree.effort_limit if self.driver.compensates else self.limiter.limits
+        bears = 'gravity' in self.driver.profile.compensated_by_driver
+        limit = self.tree.effort_limit if bears else self.limiter.limits
         self.guard.fit(self.tree, np.diag(M), part, sampling, apparent, ticks, limit)
         self.guard.approach()
 

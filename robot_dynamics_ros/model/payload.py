@@ -19,7 +19,7 @@ from robot_dynamics_ros.spatial.inertia import (
     symmetric_tensor,
 )
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.spatial.validation import array
+from robot_dynamics_ros.spatial.validation import array, require_numbers
 
 P = Parameter
 _ROUNDING = 1e-9  # relative asymmetry of a tensor, as of a rotated one
@@ -112,7 +112,8 @@ def on_body(tree: Robot, payload: Payload) -> tuple[int, RigidBodyInertia]:
         ModelError: It is fixed to the base.
     """
     frame = tree.moving_frame(payload.frame, 'payload_frame')
-    load = RigidBodyInertia(payload.mass, np.asarray(payload.com), np.asarray(payload.inertia))
+    com, inertia = np.asarray(payload.com, float), np.asarray(payload.inertia, float)
+    load = RigidBodyInertia(payload.mass, com, inertia)
     return frame.body, load.transformed(frame.R_BF, frame.p_BF)
 
 
@@ -120,9 +121,10 @@ def _check(payload: Payload) -> None:
     culprit = f'payload on {payload.frame!r}'
     for name, shape in (('com', (3,)), ('inertia', (3, 3))):
         array(f'{name} of the {culprit}', getattr(payload, name), shape)
+    require_numbers(**{f'mass of the {culprit}': payload.mass})
     if not 0.0 < payload.mass < np.inf:
         raise ModelError(culprit, f'mass {payload.mass:g} kg', 'the mass must be positive')
-    inertia = np.asarray(payload.inertia)
+    inertia = np.asarray(payload.inertia, float)
     if np.abs(inertia - inertia.T).max() > _ROUNDING * np.abs(inertia).max():
         raise ModelError(culprit, 'inertia is not symmetric', 'give a symmetric tensor')
     problem = inconsistency(inertia) if inertia.any() else ''

@@ -47,6 +47,18 @@ def array(name: str, value: Any, shape: tuple[int | str, ...], *, finite: bool =
     return _shaped(name, checked, shape)
 
 
+def spread_numbers(name: str, value: Any, n: int) -> Array:
+    """Return n finite numbers, new array, from one for all or n.
+
+    Raises:
+        ShapeError, ParameterError, NonFiniteError: As in :func:`array`.
+    """
+    numbers = as_finite_array(name, value)
+    if numbers.shape not in ((), (1,), (n,)):
+        raise ShapeError(name, numbers.shape, f'() or ({n},)')
+    return numbers * np.ones(n)
+
+
 def _shaped(name: str, checked: Array, shape: tuple[int | str, ...]) -> Array:
     sizes = zip(shape, checked.shape, strict=False)
     fits = [k > 0 if isinstance(size, str) else k == size for size, k in sizes]
@@ -135,13 +147,9 @@ def jacobian_matrix(Gamma: Any) -> Array:
     """Convert a constraint Jacobian to a float array of shape (m, n), m and n at least 1.
 
     Raises:
-        ShapeError: It is not a matrix, or has no rows or no columns.
-        ParameterError, NonFiniteError: As in :func:`as_finite_array`.
+        ShapeError, ParameterError, NonFiniteError: As in :func:`array`.
     """
-    matrix = as_finite_array('Gamma', Gamma)
-    if matrix.ndim != 2 or 0 in matrix.shape:
-        raise ShapeError('Gamma', matrix.shape, '(m, n), at least one of each')
-    return matrix
+    return array('Gamma', Gamma, ('m', 'n'))
 
 
 def metric_root(name: str, value: Any, size: int) -> Array:

@@ -94,6 +94,13 @@ Program('p', STACK, UNIT, UNIT, b)                 | ShapeError: weights
 gain_matrix('G0', O, 2)                            | ShapeError: G0 has shape (3,); expected
 demanded(metric=O)                                   | ShapeError: metric
 TaskInverse([1.0, 1.0])                            | ShapeError: Gamma has shape (2,); expected (m, n)
+TaskInverse(UNIT).solve(b)                         | ShapeError: u has shape (2,); expected (1,) or (1, k)
+TaskInverse(UNIT).project(b)                       | ShapeError: v has shape (2,); expected (1,) or (1, k)
+TaskInverse(UNIT).reactions(b)                     | ShapeError: effort has shape (2,); expected (1,) or
+NullSpaceTask.of(TREE, damping=b)                  | ShapeError: damping has shape (2,); expected () or (4,)
+NullSpaceTask.of(TREE, posture=b)                  | ShapeError: posture has shape (2,); expected (4,)
+gains_from_frequency(b, O)                         | ShapeError: damping_ratio has shape (3,); expected () or (2,)
+gains_from_frequency(1.0, 1.0)                     | ShapeError: natural_frequency has shape (); expected (m,)
 TaskInverse([[NAN]])                               | NonFiniteError: Gamma
 Program('p', STACK, UNIT, UNIT, [1.0], metric=-np.ones(4)) | ParameterError: metric = -1.0 refused: must be positive
 constrained_linearization(KANE, POINT, ZEROS, ZEROS, ZEROS, 0.0, O) | ShapeError: armature has shape (3,); expected (4,)
@@ -101,7 +108,7 @@ demanded(gamma=NONE)                                 | ShapeError: Gamma has sha
 reaction_derivatives(A, A, b, GAMMA, GAMMA, GAMMA) | ShapeError: K has shape (2,); expected (2, 2)
 reactions([b], b, Q, GAMMA, BETA)                  | ShapeError: A has shape (1, 2)
 reactions(A, b, Q, b, BETA)                        | ShapeError: Gamma has shape (2,); expected (m, n)
-constraint_force(A, b, Q, NONE, BETA)              | ShapeError: Gamma has shape (0, 2); expected ... at least one
+constraint_force(A, b, Q, NONE, BETA)              | ShapeError: Gamma has shape (0, 2); expected (m, n)
 reactions(A, b, Q, GAMMA, b)                       | ShapeError: beta has shape (2,); expected (1,)
 Lissajous([0.0], [NAN], [1.0])                     | NonFiniteError: is not finite
 Constant([INF])                                    | NonFiniteError: is not finite

@@ -370,6 +370,14 @@ def test_a_payload_beyond_the_motors_is_refused_while_they_hold_the_arm(terms):
         Driven(heavy, driver=driver).active()
 
 
+def test_a_driver_that_bears_friction_alone_leaves_gravity_to_the_permitted_effort():
+    given, limits = {'effort_scale': 0.5}, []
+    for term in ('friction', 'gravity'):
+        run = Driven(given, driver=driver_of(TREE, compensated_by_driver=[term])).active()
+        limits.append(run.session.loop.guard.bounds[-1])
+    np.testing.assert_array_equal(limits, np.outer([0.5, 1.0], TREE.effort_limit))
+
+
 def test_an_arm_that_was_stopped_while_its_reference_moved_rests_for_a_tare():
     run = Driven().following()
     run.states(500)
@@ -730,6 +738,18 @@ def test_a_payload_is_carried_and_put_down_by_the_model():
     assert prepare_payload(run.session, True)() == 'carrying 2 kg on tool'
     assert run.wait(30)  # no state tells how much time has passed: at once
     np.testing.assert_allclose(run.commands[-1], with_load, atol=1e-10)
+
+
+def test_a_floating_arm_is_damped_by_what_it_carries_by_now():
+    load = {'payload_mass': 2.0, 'payload_frame': 'tool'}
+    loaded, bare = (Driven({'contact_reaction': 'float', **more}) for more in (load, {}))
+    dampings = []
+    for run in (loaded, bare):
+        run.in_mode(SessionMode.REACTING)
+        prepare_payload(run.session, False)()
+        run.states(600, v=STILL + 0.01)
+        dampings.append(run.session.loop.decompose()['damping'])
+    np.testing.assert_allclose(*dampings, rtol=1e-3)
 
 
 # Motions inwards, and motions that begin at the arm -------------------------------------------

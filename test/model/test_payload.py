@@ -117,6 +117,7 @@ LOADED.check(LIGHT)              | ModelError: mass must be positive
 LOADED.change(UNREAL, 0.0, 0.0)  | ModelError: real body
 LOADED.check(UNREAL)             | ModelError: real body
 LOADED.check(RAGGED)             | ParameterError: com of the payload on 'tool'
+LOADED.check(Payload('1'))       | ParameterError: mass of the payload on 'tool' = '1' refused
 LOADED.check(LOST)               | NonFiniteError: com of the payload on 'tool'
 LOADED.change(NOWHERE, 0.0, 0.0) | UnknownNameError: unknown payload_frame 'hand'
 LOADED.check(NOWHERE)            | UnknownNameError: unknown payload_frame 'hand'

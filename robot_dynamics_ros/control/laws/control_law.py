@@ -197,6 +197,9 @@ class ControlLaw(ABC):
     def reset(self, t: float, q: Array, v: Array) -> None:  # noqa: B027
         """Start or restart at a measured state at time t, s; stateless laws do nothing."""
 
+    def adapt(self, q: Array) -> None:  # noqa: B027
+        """Adapt to another posture q or load, between two ticks; most laws do nothing."""
+
     def rehearse(self, t: float, q: Array, v: Array) -> None:  # noqa: B027
         """Prepare a reset that follows soon at such a state, see ``reset``; stateless laws do not.
 

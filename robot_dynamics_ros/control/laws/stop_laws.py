@@ -33,8 +33,6 @@ from robot_dynamics_ros.symbolic.kernel import KernelSet
 FREQUENCY = 10.0
 #: Half of the damping of reaction float per inertia of each joint, rad/s.
 _FLOAT_FREQUENCY = 2.5
-#: Motion of a joint, rad or m, within which inertias count as unchanged.
-SAME_POSTURE = 0.05
 
 
 class StopSettings(NamedTuple):
@@ -241,16 +239,12 @@ class Float(GravityCompensation):
 
     def reset(self, t: float, q: Array, v: Array) -> None:
         """Fit the damping to a position; see :class:`ControlLaw`."""
+        self.adapt(q)
+
+    def adapt(self, q: Array) -> None:
+        """Fit the damping to posture and load; see :class:`ControlLaw`."""
         M = inertia_of(self.kernels.inverse_dynamics, self.tree, q)
         _, self._damping = stop_gains(M, Sampling.of(self.parameters), _FLOAT_FREQUENCY)
-        self._fitted = q.copy()
-
-    def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
-        """Compute the efforts for the coming period; see :class:`ControlLaw`."""
-        np.subtract(q, self._fitted, out=self._work)
-        if max(map(abs, self._work.tolist())) > SAME_POSTURE:
-            self.reset(t, q, v)
-        super().effort(t, q, v, reference, out)
 
 
 STOP_ACTIONS: dict[str, type[StopLaw]] = {
