@@ -324,8 +324,10 @@ assert put(joint2__trajectory=0.1) and put(goal_time=3.0)
 assert not put(joint2__trajectory=-0.1)
 assert acting() == [0.2, 0.1, 3.0], acting()
 checks = len(node._on_set_parameters_callbacks)
+assert node._autostart.is_canceled()
+node._autostart.reset()  # as while it waits for states
 node.trigger_cleanup()
-assert put(joint1__trajectory=0)
+assert node._autostart.is_canceled() and put(joint1__trajectory=0)
 node.trigger_configure()
 assert acting() == [0.0, 0.1, 3.0], acting()
 assert len(node._on_set_parameters_callbacks) == checks
@@ -337,9 +339,8 @@ node.trigger_cleanup()
 assert clock[1].topic_name == '/clock' and set(before) < set(entities(node))
 node.trigger_configure()
 node._run.activate = lambda: {}['nobody foresaw it']  # rclpy would not say it
-node._run.missing, node._autostart = lambda: '', node.create_timer(9.0, int)
+node._run.missing = lambda: ''
 node._start_when_ready()  # this time, as by autostart
-node.destroy_timer(node._autostart)
 
 def ended(why):
     return (node._run, lifecycle_state(node), node._missing) == (None, 'unconfigured', why)

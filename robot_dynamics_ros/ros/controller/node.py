@@ -68,12 +68,13 @@ class Controller(LifecycleNode):
         for service in parameter_services(self):
             respond_later(service, partial(self._set_parameters, service.callback))
         refuse_impossible_transitions(self)
-        if self._value('autostart'):
-            self._autostart = self.create_timer(
-                _AUTOSTART_PERIOD_S, self._start_when_ready, clock=STEADY
-            )
-            if self._has_description():
-                self._configure()
+        self._autostart = self.create_timer(
+            _AUTOSTART_PERIOD_S, self._start_when_ready, clock=STEADY
+        )
+        if not self._value('autostart'):
+            self._autostart.cancel()
+        elif self._has_description():
+            self._configure()
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Load the model, build the session, create topics; on failure log the reason."""
@@ -94,8 +95,7 @@ class Controller(LifecycleNode):
             self._run.activate()
         except Exception as error:
             return self._refused('activated', error)
-        if self._value('autostart'):  # autostart activates only once
-            self._autostart.cancel()
+        self._autostart.cancel()  # it activates only once
         return super().on_activate(state)
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -195,6 +195,7 @@ class Controller(LifecycleNode):
                 destroy(self, self._opened)
 
     def _release(self, missing: str = _WAITING_FOR_CONFIGURE) -> None:
+        self._autostart.cancel()  # it would undo a cleanup
         if self._run is not None:
             self._run.close()
             destroy(self, self._opened)  # not /clock, which rclpy may have subscribed to since
