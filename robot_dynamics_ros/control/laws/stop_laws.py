@@ -162,7 +162,9 @@ class Brake(StopLaw):
         tree, limits, sampling = self.tree, self.settings.limits, self.settings.sampling
         self._limits = tree.effort_limit if limits is None else limits
         self._terms, period = JointTerms.of(tree), sampling.period
-        until = period * max(sampling.delay + 0.5, RATE_PER_DELAY / RATE_PER_PERIOD)
+        cutoff = 2.0 * math.pi * sampling.velocity_cutoff_hz
+        late = period * (sampling.delay + 0.5) + (cutoff and 1.0 / cutoff)
+        until = max(late, period * RATE_PER_DELAY / RATE_PER_PERIOD)
         self._rate = min(FASTEST_RATE, RATE_PER_DELAY / until) if until else FASTEST_RATE
         self._still, self._impulse, self._gravity, self._ahead = np.zeros((4, tree.n))
         self.delay, self._speed = sampling.delay * period, 0.0
