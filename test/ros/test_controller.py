@@ -205,16 +205,17 @@ def test_a_locked_joint_is_measured_at_each_activation_and_its_moves_are_told_at
     arm.peer.spin_until(lambda: 'joint2:=-0.6' in published[-1].data, 20.0, '~/parameters')
 
 
-#: A controller that is delayed by half a second when it first becomes active.
+#: A controller that is delayed by half a second before and while it becomes active.
 HELD_UP = """
 import sys, time
-from robot_dynamics_ros.ros.controller.running import RunningController
+from robot_dynamics_ros.ros.controller.running import DriverConnection, RunningController
 from robot_dynamics_ros.ros.executables import run_executable
-delays, activate = [0.5], RunningController.activate
+delays, activate, begin = [0.5], RunningController.activate, DriverConnection.begin
 def late(self):
     time.sleep(delays.pop() if delays else 0.0)
     activate(self)
 RunningController.activate = late
+DriverConnection.begin = lambda *args: [time.sleep(0.5), begin(*args)]
 sys.exit(run_executable('controller'))
 """
 
@@ -227,6 +228,7 @@ def test_states_that_grow_old_or_stop_bring_no_activation_and_the_stop_action(pr
     arm.until(lambda: old in node.output, 'a refused activation')
     assert np.abs(arm.command()).max() > 1.0
     assert 'behind the clock of this node: check use_sim_time' in node.output
+    assert 'stop action' not in node.output
     missing = 'no longer seen: joint3'
     others = [joint for joint in JOINTS if joint != 'joint3']
     arm.until(

@@ -183,6 +183,7 @@ class RunningController:
         self.session.activate(time.perf_counter_ns())
         self.connection.begin(self._node)
         self.requests.log_remarks()
+        self._answer_state()  # those that came meanwhile, before their age is checked
 
     def _lock_where_measured(self) -> None:
         """Rebuild the session if a joint locked as ``measured`` stands elsewhere."""
