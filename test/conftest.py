@@ -140,7 +140,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         _spent[report.nodeid.partition('::')[0]] += dict(report.user_properties)['processor_s']
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Print the processor time of all tests, and the files that take most of it."""
     if sum(_spent.values()) > 60.0:
         wall = time.monotonic() - _begun

@@ -201,7 +201,7 @@ def run_with_progress(
     console, results = Console(stderr=True), dict[int, Any]()
     found = run_jobs(work, items, on_failure, jobs=jobs, scheduler=scheduler)
     quiet = not console.is_terminal
-    shown = track(found, title, len(items), console=console, transient=True, disable=quiet)
+    shown = found if quiet else track(found, title, len(items), console=console, transient=True)
     for index, result in shown:
         results[index] = result
         if quiet and len(items) > 1:

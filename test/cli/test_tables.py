@@ -9,7 +9,7 @@ from robot_dynamics_ros.recordings.report.toolkit import ReportTable
 
 
 def test_a_line_stays_one_and_names_in_brackets_stay_names(capsys):
-    text = 'written: out/[red]/run ' + 60 * 'word '
+    text = 'written: out/[red]/run' + 60 * ' word'
     say(text, 'bold')
     print_lines('red', '[arm]', [text])
     assert capsys.readouterr().out == f'{text}\n[arm] {text}\n'

@@ -327,12 +327,12 @@ CARRIED = ELBOW.replace('elbow" type="revolute', 'elbow" type="prismatic').repla
   </joint>
   <joint name="again" type="prismatic"><parent link="fore"/><child link="of_again"/>{SLIDES_X}
     <mimic joint="back"/></joint></robot>""")  # fmt: skip
-SLIDES = CARRIED.partition('<link name="of_out"')[0] + '</robot>'
 
 
 def test_a_slide_without_limits_sweeps_as_wide_a_circle_as_it_is_out():
     """The bar of 9 m to 10 m crosses a thin box; a slide of 1 m is what samples assume."""
-    tree = load_robot(SLIDES.replace('lower="-3" upper="3"', ''))
+    sliding = CARRIED.partition('<link name="of_out"')[0].replace('lower="-3" upper="3"', '')
+    tree = load_robot(f'{sliding}</robot>')
     checker = CollisionChecker(tree, Obstacles([[9.5, 0.0, 0.5, 0.1, 0.01, 0.1]]))
     assert [checker.is_free([[-0.5, out], [0.5, out]]) for out in (9.0, 3.0)] == [False, True]
 
