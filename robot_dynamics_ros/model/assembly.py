@@ -92,15 +92,13 @@ class Assembly:
     def reaches(self, u: Array) -> bool:
         """Return whether the loops close, regularly, from the assembly to u, shape (N,).
 
-        With a formula, whether it has a value there.
+        With a formula, whether it has a regular value there.
         """
-        if self.formula is not None:
-            try:
-                return bool(np.isfinite(self.formula.positions(u)).all())
-            except MechanismError:
-                return False
-        q, done = self._continued_from(self.assembled, u)
-        return done == 1.0 and self.equations.conditioning(q) >= self.singular_below
+        try:
+            q = self.positions(u)
+        except (MechanismError, SingularityError):
+            return False
+        return bool(np.isfinite(q).all()) and self.equations.conditioning(q) >= self.singular_below
 
     def narrowed(self, lower: Array, upper: Array) -> tuple[Array, Array]:
         """Return bounds of the coordinates within which the loops close, shape (N,) each.

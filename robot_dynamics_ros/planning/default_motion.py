@@ -25,6 +25,7 @@ import numpy as np
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import (
+    MechanismError,
     ModelError,
     SingularityError,
     TrajectoryError,
@@ -222,8 +223,8 @@ def _search(
                 feasible.append(_slowed(tree, make(tree, frame, home, part), checker))
             except OverloadError as refusal:
                 overloads.append(refusal)
-            except (TrajectoryError, SingularityError, UnreachableError) as refusal:
-                refusals.append(refusal)
+            except (TrajectoryError, SingularityError, UnreachableError, MechanismError) as reason:
+                refusals.append(reason)
             else:
                 if feasible[-1].duration <= LONGEST:
                     return feasible[-1], refusals

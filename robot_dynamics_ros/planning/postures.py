@@ -20,7 +20,7 @@ from robot_dynamics_ros.model import Robot, frame_jacobian, frame_pose
 from robot_dynamics_ros.model.arm import chain_hint
 from robot_dynamics_ros.model.build import with_exact_angles
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.symbolic.kernel import compile_kernel
+from robot_dynamics_ros.symbolic.kernel import LoopCheck, compile_kernel
 
 _HOLDING_SHARE = 0.55  # largest fraction of the effort limits to hold a posture
 _POSTURES, _ROUNDS = 500, 12  # postures per round; rounds
@@ -70,12 +70,14 @@ def comfortable_postures(
     """
     rng, feasible, score = np.random.default_rng(0), np.empty((0, tree.n)), _rating(tree, frame)
     lower, upper = tree.planning_range
+    loops = None if tree.closed_loops is None else LoopCheck(tree.closed_loops)
     touching, found, least = None, False, (math.inf, 0)
     for _ in range(_ROUNDS):
         drawn = _draw(rng, feasible)
         postures = 0.5 * (lower + upper) + 0.5 * (upper - lower) * drawn
-        reached = [tree.reaches(q) for q in postures]
-        drawn, postures = drawn[reached], postures[reached]
+        if loops is not None:
+            closed = [loops.closes(q) for q in postures]
+            drawn, postures = drawn[closed], postures[closed]
         if not len(postures):
             continue
         shares = holding_shares(tree, postures)

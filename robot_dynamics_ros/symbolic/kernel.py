@@ -393,9 +393,16 @@ class LoopCheck:
 
         Cost: 2 us for a four-bar.
         """
+        self._loops.require_closed(u, self._numbers(u))
+
+    def closes(self, u: Array) -> bool:
+        """Return whether the loops are closed at u, as kernels require it."""
+        return bool(self._loops.closed(*self._numbers(u)))
+
+    def _numbers(self, u: Array) -> Array:
         numbers = np.empty(4)  # of this call: other threads check other states
         self._closure(u, numbers)
-        self._loops.require_closed(u, numbers)
+        return numbers
 
     def guarded(self, kernel: Kernel) -> Kernel:
         """Return a kernel that rejects such coordinates, its first argument."""

@@ -280,6 +280,7 @@ def test_flat_parallelogram_is_singular_and_the_threshold_can_be_declared(mechan
     ):
         with pytest.raises(SingularityError, match=f"Phi_phi of loop 'pin' is {said}"):
             mechanism.tree_state(np.array([angle, -0.2]), np.zeros(2), np.zeros(2))
+        assert not mechanism.reaches(np.array([angle, -0.2]))
     regular = mechanisms['parallelogram']
     found = regular.equations.conditioning(regular.positions(np.array([0.7, -0.2])))
     assert found == pytest.approx(math.sqrt(2.0) * math.sin((flat - 0.7) / 2.0), rel=1e-12)

@@ -17,12 +17,13 @@ from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.cli.new_robot import PROGRAM, parameter_file
 from robot_dynamics_ros.cli.nodes import COMMANDS
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
-from robot_dynamics_ros.description.shipped import shipped_robot
+from robot_dynamics_ros.description.shipped import shipped_mechanism, shipped_robot
 from robot_dynamics_ros.errors import ModelError, TrajectoryError
 from robot_dynamics_ros.model import Robot, frame_pose, load_robot
 from robot_dynamics_ros.parameters import defaults
 from robot_dynamics_ros.planning import default_motion as planning
 from robot_dynamics_ros.planning.default_motion import default_motion, plan_motion
+from robot_dynamics_ros.planning.postures import comfortable_postures
 from robot_dynamics_ros.planning.robot_setup import default_program
 from robot_dynamics_ros.planning.trajectory_plan import MOTION, make_plan
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml
@@ -200,3 +201,7 @@ def test_loops_that_close_at_some_positions_get_a_motion_there():
     way = motion.path(tree).table(np.linspace(0, motion.duration, 99))[0]
     assert np.ptp(way) > 0.05
     assert np.abs(np.sin(way + 1.2)).max() < 0.5
+    urdf, loops = shipped_mechanism('four_bar')
+    wide = {'position_lower': np.full(2, -3.0), 'position_upper': np.full(2, 3.0)}
+    tree = load_robot(urdf, loops=loops).with_changes(**wide)
+    assert next(comfortable_postures(tree, tree.link_names[-1])).shape == (2,)
