@@ -4,17 +4,13 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from oracles import PinocchioOracle
-from samples import shipped
 
 from robot_dynamics_ros.constraints.damped_inverse import Singularity, TaskInverse
 from robot_dynamics_ros.constraints.stabilization import (
-    INVERSES,
     gain_matrix,
     stabilizing_effort,
 )
 from robot_dynamics_ros.control.laws.program_effort import largest_scale
-from robot_dynamics_ros.model.kinematics import frame_motion
 
 
 def given(rng, m, n=4):
@@ -53,36 +49,6 @@ def test_effort_equals_the_formula_3_1_and_the_operational_space_form(m, inverse
 
 
 # ---- singular Jacobians -------------------------------------------------------------------------
-
-
-def wrist_case(theta3):
-    """Return A, Gamma of the four-joint arm's wrist, and a radial task acceleration of 1 m/s^2."""
-    robot = shipped('four_dof')
-    q = np.array([0.2, -1.0, theta3, 0.5])
-    oracle = PinocchioOracle.of(robot)
-    motion = frame_motion(robot.tree, q, np.zeros(4), 'link4')
-    out = motion.p_WF - [0.0, 0.0, 0.2]
-    return oracle.mass_matrix(q), motion.J[:3], out / np.linalg.norm(out)
-
-
-def test_torques_near_the_stretched_elbow():
-    """The table of constraint-stabilization, section 4, to its two digits; damped by 0.02."""
-    everywhere = Singularity(1e6, 0.02)
-    for theta3, sigma, *torques, damped, residual in (
-        (-0.5, 6.1e-2, 0.85, 0.85, 0.76, 0.10),
-        (-0.1, 1.2e-2, 4.2, 4.1, 1.2, 0.72),
-        (-0.01, 1.2e-3, 42.0, 41.0, 0.16, 1.00),
-        (-0.001, 1.2e-4, 424.0, 407.0, 0.016, 1.00),
-    ):
-        A, Gamma, out = wrist_case(theta3)
-        given = A, np.zeros(4), Gamma, -out, np.zeros(3), np.zeros(3), 1.0, 1.0
-        for inverse, torque in zip(INVERSES, torques, strict=True):
-            found = stabilizing_effort(*given, inverse=inverse)
-            assert found.sigma_min == pytest.approx(sigma, rel=0.05)
-            assert np.abs(found.effort).max() == pytest.approx(torque, rel=0.02)
-        found = stabilizing_effort(*given, singularity=everywhere)
-        assert np.abs(found.effort).max() == pytest.approx(damped, rel=0.05)
-        assert np.linalg.norm(found.residual) == pytest.approx(residual, abs=0.006)
 
 
 def test_exactly_lost_rank_gives_a_bounded_answer_by_default(rng):

@@ -6,8 +6,8 @@ from itertools import combinations_with_replacement, product
 
 import numpy as np
 import pytest
-from oracles import PinocchioOracle, complex_step
-from samples import random_state, random_tree, sample
+from oracles import PinocchioOracle
+from samples import random_state, random_tree
 
 from robot_dynamics_ros.dynamics.registry import make_formulation
 from robot_dynamics_ros.errors import UnknownNameError
@@ -71,16 +71,3 @@ def test_an_index_of_no_joint_is_refused(case, index):
             ask([index])
     with pytest.raises(UnknownNameError, match=said):
         x.composite_derivative(index)
-
-
-@pytest.mark.parametrize('name', ['rrpr', 'random_tree_7'])
-def test_derivatives_of_mass_matrix_and_gravity_are_complex_steps(name):
-    """First derivatives of the mass matrix, (2.6): see ``test_lagrange``."""
-    tree = sample(name).tree.with_gravity((1.2, -3.4, -8.1))
-    q, _, _ = random_state(tree, np.random.default_rng(12))
-    screw = make_formulation('screw', tree)
-    x = screw.geometry(q)
-    close(x.ddA, complex_step(screw.mass_matrix_derivatives, q))
-    assert abs(x.ddA).max() > 1
-    close(x.gravity_forces, screw.gravity_forces(q))
-    close(x.gravity_derivatives, complex_step(screw.gravity_forces, q))

@@ -37,22 +37,6 @@ def test_worked_numbers():
     assert_allclose([s.q for s in pose], inside, atol=5e-11)
 
 
-def test_within_the_limits_of_the_paper_the_wrist_is_in_a_shell_and_often_behind_the_waist(rng):
-    """Sections 3.2, 3.4, 5 of the specification: 54 % lean back, 58 % have two solutions."""
-    positions = rng.uniform(FOUR_DOF.lower, FOUR_DOF.upper, (1000, 4))
-    poses = [four_dof.forward(q) for q in positions]
-    p = np.array([place for _, place in poses])
-    distance = np.linalg.norm(p, axis=1)
-    back = np.cos(positions[:, 0]) * p[:, 0] + np.sin(positions[:, 0]) * p[:, 1] < 0.0
-    two = [sum(s.within_limits for s in four_dof.inverse_pose(*pose)) == 2 for pose in poses]
-    least = math.sqrt(A2**2 + A3**2 + math.sqrt(2.0) * A2 * A3)
-    assert least == pytest.approx(0.508, abs=5e-4)
-    assert (distance > least).all()
-    assert (distance < A2 + A3).all()
-    assert (p[:, 2] > 0.0).all()
-    assert (np.mean(back), np.mean(two)) == pytest.approx((0.54, 0.58), abs=0.03)
-
-
 # ---- inverse ------------------------------------------------------------------------------------
 
 
