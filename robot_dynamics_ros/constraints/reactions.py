@@ -18,7 +18,12 @@ import numpy as np
 
 from robot_dynamics_ros.errors import SingularityError
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.spatial.validation import array, jacobian_matrix, metric_root
+from robot_dynamics_ros.spatial.validation import (
+    array,
+    jacobian_matrix,
+    metric_root,
+    require_positive,
+)
 
 #: Smallest singular value of the scaled Jacobian, relative to the largest, that is inverted.
 #: The condition number of D is the inverse square: beyond 1e14 its inverse has no correct digit.
@@ -78,7 +83,7 @@ def constraint_force(
     Raises:
         ShapeError: The shapes do not match, or there is no row.
         NonFiniteError: An argument is not finite.
-        ParameterError: A is not positive definite.
+        ParameterError: A is not positive definite, or the tolerance not positive.
 
     Validity: the constraints are consistent; otherwise the result is a least-squares solution.
 
@@ -86,6 +91,7 @@ def constraint_force(
     """
     b, Q, beta, L, X = _scaled(A, b, Q, Gamma, beta)
     U, sigma, Vt = np.linalg.svd(X, full_matrices=False)
+    require_positive(tolerance=tolerance)
     keep = sigma > tolerance * sigma[0]
     U, sigma, Vt = U[:, keep], sigma[keep], Vt[keep]
     required = -beta - X.T @ np.linalg.solve(L, Q - b)

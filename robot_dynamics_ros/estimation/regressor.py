@@ -149,7 +149,8 @@ def gravity_regressor(tree: Robot, q: Array, parameters: Array | None = None) ->
     """
     require_robot(tree)
     q = array('q', q, ('N', tree.n))
-    parameters = inertial_parameters(tree) if parameters is None else parameters
+    given = inertial_parameters(tree) if parameters is None else parameters
+    parameters = array('parameters', given, (10 * tree.bodies,))
     A, (positions, *_) = _tree_motion(tree, q, 0.0 * q, 0.0 * q)
     rows = np.broadcast_to(parameters, (len(q), len(parameters)))
     return _of_drives(tree, A, _gravity_of(_Joints.of(tree.tree))(positions, rows))

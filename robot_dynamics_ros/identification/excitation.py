@@ -70,7 +70,8 @@ class Bounds:
         speed: Velocity limit of joints without one, rad/s or m/s.
 
     Raises:
-        ParameterError: A share is none of a limit, or a corner not below the other.
+        ParameterError: A share is none of a limit, a corner not below the other, or the speed not
+            positive.
         ShapeError: A corner has no three coordinates.
     """
 
@@ -88,6 +89,7 @@ class Bounds:
             require_numbers(**{name: share})
             if not 0.0 < share <= 1.0:
                 raise ParameterError(name, share, 'a share of a limit is between 0 and 1')
+        require_positive(speed=self.speed)
         corners = (array(x, getattr(self, x), (3,), finite=False) for x in ('lower', 'upper'))
         if not np.less(*corners).all():
             raise ParameterError('lower', self.lower, f'must be below upper, {self.upper}')
@@ -306,8 +308,7 @@ def design_excitation(
     """
     require_robot(tree)
     require_positive(period=period)
-    require_counts(harmonics=harmonics, seed=seed)
-    require_numbers(iterations=iterations)
+    require_counts(harmonics=harmonics, iterations=iterations, seed=seed)
     if harmonics < 3:
         raise ParameterError('harmonics', harmonics, 'at least 3 are needed to start at rest')
     problem = _Problem(tree, period, harmonics, bounds or Bounds(), terms, checker)

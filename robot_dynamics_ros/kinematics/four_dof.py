@@ -134,7 +134,7 @@ def forward(
         New arrays ``R_WF`` (3, 3), mapping frame 4 to base components, and ``p_WF`` (3,), m.
 
     Raises:
-        ShapeError: q does not have four elements.
+        ShapeError, ParameterError, NonFiniteError: q is not four finite numbers or symbols.
         UnknownNameError: The point is unknown.
 
     Source: Wu et al. 2009, (2).
@@ -178,7 +178,7 @@ def jacobian(
         point: Reference point, 'wrist' or 'tool'.
 
     Raises:
-        ShapeError: q does not have four elements.
+        ShapeError, ParameterError, NonFiniteError: q is not four finite numbers or symbols.
         UnknownNameError: The axes or the point are unknown.
 
     Source: Wu et al. 2009, (18) to (25); columns 1 to 3 corrected (errata F12 to F16).
@@ -231,7 +231,7 @@ def bias_acceleration(
         point: Reference point, 'wrist' or 'tool'.
 
     Raises:
-        ShapeError: q or v does not have four elements.
+        ShapeError, ParameterError, NonFiniteError: q or v is not four finite numbers or symbols.
         UnknownNameError: The axes or the point are unknown.
 
     Source: four-dof-arm, section 4 (not in the paper).

@@ -89,7 +89,7 @@ def forward(q: Array | Sequence[Scalar], geometry: ScaraGeometry = SCARA) -> Fra
         New arrays ``R_WF`` (3, 3), mapping tool to base components, and ``p_WF`` (3,), m.
 
     Raises:
-        ShapeError: q does not have four elements.
+        ShapeError, ParameterError, NonFiniteError: q is not four finite numbers or symbols.
 
     Source: Cui 2013, (3).
     """
@@ -116,7 +116,7 @@ def jacobian(
             the tool's origin in both cases.
 
     Raises:
-        ShapeError: q does not have four elements.
+        ShapeError, ParameterError, NonFiniteError: q is not four finite numbers or symbols.
         UnknownNameError: The axes are unknown.
 
     Source: Cui 2013, (4).
@@ -156,7 +156,7 @@ def bias_acceleration(
         frame: Axes in which the (classical) acceleration is expressed, 'base' or 'tool'.
 
     Raises:
-        ShapeError: q or v does not have four elements.
+        ShapeError, ParameterError, NonFiniteError: q or v is not four finite numbers or symbols.
         UnknownNameError: The axes are unknown.
 
     Source: the rate of Cui 2013, (4) (not in the paper).

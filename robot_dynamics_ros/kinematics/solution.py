@@ -12,15 +12,13 @@ import numpy as np
 
 from robot_dynamics_ros.errors import (
     ModelError,
-    ParameterError,
-    ShapeError,
     UnreachableError,
     known_name,
 )
 from robot_dynamics_ros.model import BodyFrame, Robot
 from robot_dynamics_ros.model.joint_limits import TURN
 from robot_dynamics_ros.spatial.scalar import Array, Scalar
-from robot_dynamics_ros.spatial.validation import array
+from robot_dynamics_ros.spatial.validation import array, scalars
 
 #: Rounding error of a few operations on lengths whose exact result is 0.
 ROUNDING = 16.0 * sys.float_info.epsilon
@@ -62,21 +60,15 @@ class Solution(NamedTuple):
         return 'singular' if self.singular else 'ok'
 
 
-def components(name: str, value: Array | Sequence[Scalar], size: int) -> list[Scalar]:
-    """Return the components of a vector of a given size, numbers or symbols.
+def components(name: str, value: Array | Sequence[Scalar], size: int) -> Array:
+    """Return the components of a vector of a given size, finite numbers or symbols.
 
     Raises:
-        ShapeError: The vector has another shape.
-        ParameterError: A component is neither a number nor a symbol.
+        ShapeError, ParameterError, NonFiniteError: As in :func:`.scalars`.
     """
-    plain = isinstance(value, (np.ndarray, list, tuple, str)) or not hasattr(value, '__len__')
-    shape = np.shape(value) if plain else (len(value),)  # symbolic vectors only support len()
-    if shape != (size,):
-        raise ShapeError(name, shape, (size,))
-    parts = list(value)
-    if any(isinstance(x, str) or not hasattr(x, '__sub__') for x in parts):
-        raise ParameterError(name, value, f'must be {size} numbers')
-    return parts
+    # A symbolic vector is a matrix of one column for NumPy.
+    listed = hasattr(value, '__len__') and not isinstance(value, (np.ndarray, str))
+    return scalars(name, list(value) if listed else value, (size,))
 
 
 def rotation(R: Array | Sequence[Sequence[float]]) -> Array:

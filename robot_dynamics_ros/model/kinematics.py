@@ -150,6 +150,7 @@ def frame_motion(tree: Robot, q: Array, v: Array, frame: str | BodyFrame = 'tool
 
 def frame_jacobian(tree: Robot, q: Array, frame: str | BodyFrame = 'tool') -> Array:
     """Return the Jacobian of a frame in base axes, linear rows first, shape (6, n)."""
+    require_robot(tree)
     q = scalars('q', q, (tree.n,))
     return frame_motion(tree, q, zeros(tree.n, common_dtype(q)), frame).J
 

@@ -145,13 +145,17 @@ def point_settings(
         q: Current joint positions, shape (n,), rad or m.
         goal: Final positions by joint; others stay, within their limits.
         share: Fraction of the velocity limits.
+
+    Raises:
+        UnknownNameError: The robot has no such joint.
     """
-    held = np.clip(q, tree.reference_lower, tree.reference_upper).tolist()
-    end = [goal.get(name, x) for name, x in zip(tree.joint_names, held, strict=True)]
-    way = tree.nearest_turn(np.array(end), q) - q
+    end = np.clip(q, tree.reference_lower, tree.reference_upper)
+    for name, position in goal.items():
+        end[tree.joint_index(name)] = position
+    way = tree.nearest_turn(end, q) - q
     seconds = offset_duration(way, tree.velocity_limits(_DEFAULT_SPEED))
     duration = max(seconds, share * _SHORTEST_S)
-    return {'kind': 'point', 'goal': end, 'duration_s': duration, 'speed_scale': share}
+    return {'kind': 'point', 'goal': end.tolist(), 'duration_s': duration, 'speed_scale': share}
 
 
 def circle_settings(

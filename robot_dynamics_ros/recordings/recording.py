@@ -28,6 +28,7 @@ from robot_dynamics_ros.errors import ConfigurationError, RecordingError, known_
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.joint_limits import TURN
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.spatial.validation import array
 
 NANO = 1_000_000_000
 LEAST_STATES = 16  #: in a row, without which nothing is told of a recording
@@ -93,6 +94,9 @@ class Recording:
         carried: What a known payload adds to the inertial parameters of the bodies, shape
             (10 bodies,), whose effort identification subtracts; or empty.
         origin: Zero of the times that texts name, s, see ``span_origin``.
+
+    Raises:
+        ShapeError, ParameterError: What is measured, commanded or followed is no (N, n) numbers.
     """
 
     joints: tuple[str, ...]
@@ -113,6 +117,9 @@ class Recording:
     origin: float = 0.0
 
     def __post_init__(self) -> None:
+        shape = len(self.time), len(self.joints)
+        for name in PER_JOINT[:-1]:
+            array(name, getattr(self, name), shape, finite=False)
         omitted = {
             'measured_effort': lambda: np.full(np.shape(self.position), np.nan),
             'stamp_ns': lambda: np.rint(np.asarray(self.time) * NANO).astype(np.int64),

@@ -137,7 +137,8 @@ class ImperfectPlant(WrappedPlant):
 
     def read(self, q: Array, v: Array) -> None:
         """Write the last received state, which is constant until the next step."""
-        q[:], v[:] = self._state
+        np.copyto(q, self._state[0])
+        np.copyto(v, self._state[1])
 
     def _measure(self, *, moved: bool = True) -> Array:
         """Return the measured position and velocity before the delay, new array (2, n)."""

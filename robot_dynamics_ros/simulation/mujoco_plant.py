@@ -152,7 +152,8 @@ class MujocoPlant(Plant):
 
     def read(self, q: Array, v: Array) -> None:
         """Write the state, which this plant measures exactly."""
-        q[:], v[:] = self.data.qpos[self._qpos], self.data.qvel[self._qpos]
+        np.copyto(q, self.data.qpos[self._qpos])  # not into integers
+        np.copyto(v, self.data.qvel[self._qpos])
         v[np.abs(v) < _MIN_VELOCITY] = 0.0
 
     def _step_by_substeps(self) -> None:

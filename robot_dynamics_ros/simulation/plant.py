@@ -84,7 +84,11 @@ class Plant(ABC):
 
     @abstractmethod
     def read(self, q: Array, v: Array) -> None:
-        """Write the measured state into q and v, shape (n,), rad or m and rad/s or m/s."""
+        """Write the measured state into q and v, shape (n,), rad or m and rad/s or m/s.
+
+        Raises:
+            TypeError: One is no array of floats.
+        """
 
     @abstractmethod
     def set_payload(self, payload: Payload | None) -> None:

@@ -50,8 +50,8 @@ scara.forward(THREE)                               | ShapeError: q has shape (3,
 four_dof.forward(THREE)                            | ShapeError: q has shape (3,); expected (4,)
 scara.inverse_pose(TWO_BY_TWO, POINT)              | ShapeError: R has shape (2, 2); expected (3, 3)
 four_dof.inverse_pose(TWO_BY_TWO, POINT)           | ShapeError: R has shape (2, 2); expected (3, 3)
-scara.forward('abcd')                              | ShapeError: q has shape (); expected (4,)
-four_dof.task_jacobian(None)                       | ShapeError: q has shape (); expected (4,)
+scara.forward('abcd')                              | ParameterError: q = 'abcd' ... must be real numbers
+four_dof.task_jacobian(None)                       | NonFiniteError: q is not finite: nan
 scara.bias_acceleration(3.0, STILL)                | ShapeError: q has shape (); expected (4,)
 four_dof.inverse(None, 0.0)                        | ShapeError: p has shape (); expected (3,)
 four_dof.inverse_pose(R4, None)                    | ShapeError: p has shape (); expected (3,)
@@ -61,11 +61,11 @@ nearest_configuration(ARM, THREE, None, 'tool', THREE) | ShapeError: start
 frame_jacobian(TREE, [0, 0])                       | ShapeError: q has shape (2,); expected (4,)
 inverse_kinematics(ARM, [0.0, np.nan, 0.0])      | NonFiniteError: position is not finite
 inverse_kinematics(ARM, THREE, tolerance=0.0)      | ParameterError: parameter tolerance = 0
-scara.forward(['a'] * 4)                           | ParameterError: q = ['a' ... must be 4 numbers
-scara.jacobian(np.array(['a'] * 4).tolist())       | ParameterError: q = ['a' ... must be 4 numbers
-four_dof.forward(['a'] * 4)                        | ParameterError: q = ['a' ... must be 4 numbers
-scara.bias_acceleration(STILL, [None] * 4)         | ParameterError: v = [None ... must be 4 numbers
-four_dof.bias_acceleration(STILL, [None] * 4)      | ParameterError: v = [None ... must be 4 numbers
+scara.forward(['a'] * 4)                           | ParameterError: q = ['a' ... must be real numbers
+scara.jacobian(np.array(['a'] * 4).tolist())       | ParameterError: q = ['a' ... must be real numbers
+four_dof.forward(['a'] * 4)                        | ParameterError: q = ['a' ... must be real numbers
+scara.bias_acceleration(STILL, [np.inf] * 4)       | NonFiniteError: v is not finite
+four_dof.bias_acceleration(STILL, [None] * 4)      | NonFiniteError: v is not finite
 scara.inverse('abc', 0.0)                          | ParameterError: position = 'abc' ... must be real numbers
 scara.inverse(POINT, 'x')                          | ParameterError: yaw = 'x'
 four_dof.inverse(POINT, None)                      | ParameterError: pitch = None

@@ -18,12 +18,16 @@ from robot_dynamics_ros import (
     make_formulation,
     model,
 )
+from robot_dynamics_ros.constraints import reactions
 from robot_dynamics_ros.control import requests
 from robot_dynamics_ros.control.requests import prepare_trajectory
 from robot_dynamics_ros.control.trajectories import trajectory
+from robot_dynamics_ros.estimation import regressor as regressor_module
 from robot_dynamics_ros.identification import regressor
 from robot_dynamics_ros.model import frame_jacobian, frame_pose
-from robot_dynamics_ros.simulation import mujoco_plant
+from robot_dynamics_ros.planning import trajectory_plan
+from robot_dynamics_ros.recordings import recording
+from robot_dynamics_ros.simulation import imperfections, mujoco_plant
 
 XML = sample('scara').xml
 ARM = load_robot(XML)
@@ -64,6 +68,7 @@ load_program('scara_circle', 'scara')  | ParameterError: tree = ... must be a ro
 identify(ARM, [])                      | ParameterError: tree = ... must be a robot, as load_robot
 make_plan(None, None)                  | ParameterError: tree = ... must be a robot, as load_robot
 inertial_parameters(None)              | ParameterError: tree = ... must be a robot, as load_robot
+frame_jacobian(None, Z)                | ParameterError: tree = ... must be a robot, as load_robot
 frame_pose(None, Z)                    | ParameterError: tree = ... must be a robot, as load_robot
 dynamics.potential_energy('scara', Z)  | ParameterError: tree = ... must be a robot, as load_robot
 compile_kernel(ARM, outputs='mass_matrix') | ParameterError: outputs = ... such as ['mass_matrix']
@@ -74,6 +79,8 @@ identify('bag', ARM)                   | ParameterError: see read_recording
 design_excitation(ARM, terms='damping') | ParameterError: list of names
 design_excitation(ARM, period='a')     | ParameterError: period = ... a number
 design_excitation(ARM, harmonics=5.0)  | ParameterError: harmonics = 5.0 ... a whole number
+design_excitation(ARM, iterations=np.nan) | ParameterError: iterations = nan ... a whole number
+Bounds(speed=np.nan)                   | ParameterError: speed = nan ... must be positive
 design_excitation(ARM, seed=0.5)       | ParameterError: seed = 0.5 ... a whole number
 Request(delay=1.5)                     | ParameterError: delay = 1.5 ... a whole number
 Request(cutoff='low')                  | ParameterError: cutoff = 'low' ... a number
@@ -89,20 +96,26 @@ make_formulation('screw', ARM).section_motion(Z, Z, Z, None) | UnknownNameError:
 make_formulation('screw', ARM).section_load(Z, Z, Z, carried='joint4') | ParameterError: carried = 'joint4'
 dynamics.registry.agreement(ARM, ['kane'], 1, seed=0.5) | ParameterError: seed = 0.5 ... a whole number
 NEWTON.gravity_forces([0, [1], 0, 0])  | ParameterError: q = ... one length
+MujocoPlant(ARM, 0.001).read(Z, np.zeros(4, int)) | TypeError: Cannot cast ... 'int64'
+ImperfectPlant(MujocoPlant(ARM, 0.001), Imperfections()).read(Q.astype(int), Z) | TypeError: Cannot cast
 MujocoPlant(ARM, 0.001).step(['a'] * 4) | ParameterError: effort =
 Reference('scara')                     | ParameterError: n = ... the number of joints
 prepare_parameters(SESSION, 3)         | ParameterError: values = 3
 SESSION.set_speed('fast')              | ParameterError: = 'fast'
 prepare_trajectory(SESSION, [1, 2])    | ParameterError: points = ... times, positions, velocities and accelerations
 make_formulation([], ARM)              | UnknownNameError: formulation []
+point_settings(ARM, Z, {'joint': 1.0}, 0.5) | UnknownNameError: unknown joint 'joint'; known: joint1
 make_law(['pd_gravity'], ARM)          | UnknownNameError: unknown law
 frame_pose(ARM, Z, None)               | UnknownNameError: unknown frame None
 load_program(None, ARM)                | ProgramError: give YAML text or a path
+gravity_regressor(ARM, TWICE, Z)       | ShapeError: parameters has shape (4,); expected (40,)
+Recording(ARM.joint_names, Q, *[TWICE] * 5) | ShapeError: position has shape (2, 4); expected (4, 4)
 with_inertial_parameters(ARM, [0])     | ShapeError: expected
 dynamics.kinetic_energy(ARM, Z, [0, 1]) | ShapeError: v has shape
 SESSION.driver.state(0, 0, [1], Z)     | ShapeError: q has shape (1,)
 prepare_trajectory(SESSION, (3, None, None, None)) | ShapeError: times
 prepare_trajectory(SESSION, ([1], TWICE, None, None)) | ShapeError: position has shape (2, 4); expected (1, 4)
+constraint_force(np.eye(4), Q, Q, TWICE, [0, 0], np.nan) | ParameterError: tolerance = nan ... positive
 regressor(ARM, None, None, None)       | NonFiniteError: q is not finite
 NEWTON.mass_matrix(NAN)                | NonFiniteError: q is not finite
 NEWTON.inverse_dynamics(None, Z, Z)    | NonFiniteError: q is not finite
@@ -110,7 +123,8 @@ frame_motion(ARM, Z, NAN)              | NonFiniteError: v is not finite
 dynamics.power(ARM, Z, Z, None)        | NonFiniteError: tau is not finite
 prepare_trajectory(SESSION, ([1], [NAN], None, None)) | TrajectoryError: point 0
 """,  # noqa: E501
-    PUBLIC | globals(), identification, kinematics, model, mujoco_plant, requests, trajectory,
+    PUBLIC | globals(), identification, imperfections, kinematics, model, mujoco_plant, reactions,
+    recording, regressor_module, requests, trajectory, trajectory_plan,
 )  # fmt: skip
 
 
