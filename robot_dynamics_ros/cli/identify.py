@@ -100,7 +100,11 @@ def run(args: argparse.Namespace) -> int:
         return _refused([*told, *refused])
     if args.validate:
         proof = f'validated on {listed(args.validate)}'
-        proofs, trial = [_proof(*part, sources[0]) for part in proven], Trial.of(identified)
+        pattern, trial = sources[0], Trial.of(identified)
+        proofs = [
+            replace(pattern, path=str(bag), choice=replace(pattern.choice, span=edges))
+            for bag, edges in proven
+        ]
     else:
         proof = 'each half of a recording validated by a model of the other halves'
         usable = {bag.bag for bag in gathered if not bag.error}
@@ -164,11 +168,6 @@ def _parts(word: str) -> Iterator[tuple[Path, tuple[float, float]]]:
     edges = WHOLE if whole or not span else _span(word, span)
     for bag in find_bags([Path(word if whole else path)]):
         yield bag, edges
-
-
-def _proof(bag: Path, edges: tuple[float, float], pattern: Source) -> Source:
-    """Return a validation recording, limited to a time range."""
-    return replace(pattern, path=str(bag), choice=replace(pattern.choice, span=edges))
 
 
 def _span(word: str, span: str) -> tuple[float, float]:

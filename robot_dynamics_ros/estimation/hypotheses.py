@@ -176,7 +176,9 @@ _EFFORT_FAULTS = {
     ),
 }
 _COMMON_UNIT = ', the common factor: an own one is not clear'
-_OTHER_LIKENESS = 'another mass, or several at once, may explain nearly as much'
+_OTHER_LIKENESS = (
+    'another mass, several at once, or a wrong zero of a joint may explain nearly as much'
+)
 SAME = 0.15  # relative tolerance within which two factors of efforts are the same
 _SLIGHT = (0.6, 1.7)  # factors of efforts that a load may cause
 

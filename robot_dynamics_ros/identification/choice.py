@@ -179,7 +179,8 @@ def _without_lag(
         if after < (1.0 - _SAME) * before:
             choice = chosen(replace(fixed, lag=lag.value))
             return replace(choice, lag=lag._replace(usual=LATE * recording.period))
-    return replace(choice, lag=lag.if_kept)
+    kept = Lag(0.0, float(np.hypot(*lag[:2])))  # none, known as well as this one tells
+    return replace(choice, lag=kept)
 
 
 def _longest(recording: Recording, tree: Robot) -> tuple[Recording, float]:

@@ -169,7 +169,7 @@ def _unexplained(motion: Instants, tree: Robot) -> float:
     """Return the sum of the squared shares of the efforts that no masses and drives explain."""
     unknowns, none = Unknowns(tree, _TERMS), np.zeros((*motion.effort.shape, 0))
     values = unknowns.nominal + Ridge.beside(unknowns, motion, none, _WEAK).values
-    rest = motion.effort - unknowns.known(motion) - unknowns.columns(motion) @ values
+    rest = motion.effort - unknowns.explained(motion, values)
     left, size = (
         np.square(np.where(motion.usable, x, 0.0)).sum(axis=0) for x in (rest, motion.effort)
     )

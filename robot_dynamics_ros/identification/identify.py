@@ -245,8 +245,7 @@ def gather(
     samples = prepare(recording, tree, plan.preparation)
     motion, counts = samples.motion, excluded_counts(samples.motion.excluded)
     if plan.reference is not None:
-        explained = plan.unknowns.columns(motion) @ plan.reference
-        rest = np.abs(motion.effort - plan.unknowns.known(motion) - explained)
+        rest = np.abs(motion.effort - plan.unknowns.explained(motion, plan.reference))
         columns = zip(rest.T, motion.usable.T, strict=True)
         usual = np.array(
             [np.median(column[used]) if used.any() else 0.0 for column, used in columns]

@@ -62,11 +62,6 @@ class Lag(NamedTuple):
             'buffer of the driver'
         )
 
-    @property
-    def if_kept(self) -> Lag:
-        """No lag, known as well as this one tells."""
-        return Lag(0.0, float(np.hypot(*self[:2])))
-
 
 def estimate_lag(recording: Recording, unknowns: Unknowns, preparation: Preparation) -> Lag:
     """Estimate by how much measured efforts are later than the states.

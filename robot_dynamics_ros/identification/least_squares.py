@@ -35,14 +35,13 @@ import numpy as np
 
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.estimation.accumulate import thinned
-from robot_dynamics_ros.identification.unknowns import BaseParameters, Unknowns
+from robot_dynamics_ros.identification.unknowns import SLAB, BaseParameters, Unknowns
 from robot_dynamics_ros.recordings.samples import Samples, effort_rates
 from robot_dynamics_ros.spatial.scalar import Array
 
 SURE = 3.0  #: standard deviations beyond which a difference is no chance
 _MOST_BLOCKS = 40  # per recording; more add little information
 _LEAST_BLOCKS = 10
-_SLAB = 8192  # samples whose columns are in memory at once
 _INDEPENDENT = 3  # filter lengths per block for nearly independent blocks
 _ITERATIONS = 100
 _SETTLED = 1e-9  # relative change of the weights at convergence
@@ -94,7 +93,7 @@ def summarize(
         independent = len(samples.motion.row) // (_INDEPENDENT * samples.memory)
         count = min(max(independent, _LEAST_BLOCKS), _MOST_BLOCKS)
         edges = np.linspace(0, len(samples.motion.row), count + 1).astype(int)
-    together = max(1, _SLAB * (len(edges) - 1) // max(1, len(samples.motion.row)))
+    together = max(1, SLAB * (len(edges) - 1) // max(1, len(samples.motion.row)))
     blocks: list[Block] = []
     for first in range(0, len(edges) - 1, together):
         cuts = edges[first : first + together + 1]

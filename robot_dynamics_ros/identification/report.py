@@ -50,6 +50,7 @@ _NOISE = 1.05  # times that residual: less is not worth a word
 _PERFECT = 0.01  # percent: nothing is left that a model would explain
 _GAIN = 1.01  # least ratio of the residuals before and after by which a joint is predicted better
 _MATTERS = 0.01  # least change of a joint's effort, as a share, that makes one beyond doubt
+_SURELY = 'beyond doubt'  # of deviations that know of noise, but not of what no model explains
 _ALTERNATES = 0.3  # correlation of successive residuals that counts
 _SLOW = 0.2  # of the velocity limit
 _MOST_ROWS = 10  # of the table of bags, and of what changed
@@ -97,7 +98,7 @@ def identification_report(
         (f'{result.estimate.condition:.3g}', 'condition of the motion (1 is best)'),
     ]
     rows = base_rows(result)
-    sure = _certainty(result)
+    sure, how = _certainty(result), _SURELY if after.worst <= _FAIR else 'probably'
     changed = [rows[k] for k in np.argsort(-sure)[:_MOST_ROWS] if sure[k] > SURE]
     tables = [_value_table(_CHANGED, changed, _LEGEND)] if changed else []
     details = [_residual_table(result.tree, before, after)]
@@ -113,7 +114,7 @@ def identification_report(
         [
             _verdict(result, before, after),
             *findings,
-            *(_changed(result, sure) if _is_better(before, after) else []),
+            *(_changed(result, sure, how) if _is_better(before, after) else []),
             *_left(result.tree, evidence),
             *_slow(result, evidence),
         ],
@@ -187,7 +188,7 @@ def _is_better(before: Residuals, after: Residuals) -> bool:
     return any(old > _GAIN * new for old, new in joints)
 
 
-def _changed(result: Identification, sure: Array) -> list[Finding]:
+def _changed(result: Identification, sure: Array, how: str = _SURELY) -> list[Finding]:
     """Return which links are other than described.
 
     A combination tells that one of its links is, not which: certain are those that are alone in
@@ -196,9 +197,9 @@ def _changed(result: Identification, sure: Array) -> list[Finding]:
     if single := result.single:
         bodies = [result.tree.link_names[i] for i in single.bodies]
         weigh = f'{single.mass:.4g} ± {single.deviation:.1g} kg, not {single.nominal:.4g}'
-        others = 'if the other links are as described'
+        others = 'if the other links, and zeros of joints, are as described'
         if single.centred:
-            others = 'if its centre of mass and the other links are as described'
+            others = 'if its centre of mass, the other links, and zeros of joints are as described'
         explains = 'alone of all links explains the recordings'
         text = f'{bodies[0]}, which {explains} and weighs {weigh}, {others}'
         if len(bodies) > 1:
@@ -211,7 +212,7 @@ def _changed(result: Identification, sure: Array) -> list[Finding]:
             text += f'; the files have {other} kg, fitted with all other parameters'
         if drives := _new_rotors(result):
             text += f'; the description then lacks rotor inertia of {drives}'
-        return [Finding('ok', f'beyond doubt other than described: {text}')]
+        return [Finding('ok', f'{how} other than described: {text}')]
     owners = [
         {'armature': f'the rotor of {name}'}.get(term, '' if term in TERMS else name)
         for name, _, term in (x.rpartition('.') for x in result.plan.unknowns.names)
@@ -227,7 +228,7 @@ def _changed(result: Identification, sure: Array) -> list[Finding]:
         if not set(group) & set(alone) and not any(set(own) < set(group) for own in changed)
     )
     parts = [*alone, *(f'one or more of {", ".join(group)}' for group in rest)]
-    text = f'beyond doubt other than described: {"; ".join(parts)}'
+    text = f'{how} other than described: {"; ".join(parts)}; unless a joint has a wrong zero'
     return [Finding('ok', text)] if parts else []
 
 

@@ -78,6 +78,7 @@ FORMULA = """effort = rnea(q, v, a) + armature a + damping v + coulomb_friction 
 compensated in control as at recorded_speed where a joint moves faster than it was recorded.
 rnea: inverse dynamics of the corrected URDF under the gravity below, without the friction and
 armature in it (that friction is the closest viscous and Coulomb). SI units: rad or m, N m or N."""
+SLAB = 8192  #: samples whose columns are in memory at once
 _STRIBECK = 0.05  # of the velocity limit: speed at which the Stribeck effect is mostly gone
 
 _INERTIAL_UNITS = ('kg', *3 * ('kg m',), *6 * ('kg m^2',))
@@ -172,6 +173,15 @@ class Unknowns:
                 if term == 'load_friction':
                     load = regressor(self.tree, motion.q, motion.v, motion.a) @ self._loading
                 effort = effort + value * self._column(term, motion, load)
+        return effort
+
+    def explained(self, motion: Instants, values: Array) -> Array:
+        """Return the effort of some values of the unknowns, and of what is known, shape (N, n)."""
+        effort = np.zeros(motion.q.shape)
+        for start in range(0, len(effort), SLAB):
+            some = slice(start, start + SLAB)
+            part = motion.take(some)
+            effort[some] = self.columns(part) @ values + self.known(part)
         return effort
 
 

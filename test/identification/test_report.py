@@ -245,6 +245,8 @@ def test_a_link_whose_name_ends_another_is_not_taken_for_it(rng):
         if owners.isdisjoint(arm.tree.link_names):
             continue
         (told,) = map(str, report._changed(found, 10.0 * (np.arange(len(names)) == k)))
+        told, zero = told.rsplit('; ', 1)
+        assert zero == 'unless a joint has a wrong zero'
         words = re.split(', |one or more of ', told.partition('described: ')[2])
         assert {x.removeprefix('the rotor of ') for x in words} - {''} == owners
 
@@ -318,11 +320,16 @@ def test_no_link_is_beyond_doubt_other_than_described_if_no_joint_is_predicted_b
     run = moved(np.random.default_rng(3), measured_arm(heavier=2.0), 8.0)
     found, before = identified(run), residuals(9.0, 12.0, 26.0)
     series = SimpleNamespace(after=np.zeros((3, 3)), velocity=np.ones((3, 3)))
-    for lift, told in ((12.0, False), (11.0, True)):
-        both = before, residuals(9.1, lift, 26.0)
+    for lift, worst, told in (
+        (12.0, 26.0, []),
+        (11.0, 26.0, ['probably']),
+        (9.0, 9.0, ['beyond doubt']),
+    ):
+        both = before, residuals(9.1, lift, worst)
         evidence = Evidence(both, series, 0.0, ())
         made = report.identification_report('', found, evidence, *[()] * 4)
-        assert any('beyond doubt' in str(finding) for finding in made.findings) is told
+        said = [str(x).partition(' other than described: ')[0] for x in made.findings]
+        assert [x for x in said if x in ('probably', 'beyond doubt')] == told
 
 
 def test_times_are_since_the_first_state_as_those_of_options(command, rng):
