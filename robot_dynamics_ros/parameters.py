@@ -25,6 +25,8 @@ from robot_dynamics_ros.errors import (
     known_name,
 )
 
+#: Values by name, such as those of parameters.
+Values = Mapping[str, Any]
 _INDENT = ' ' * 6
 _NOUNS = {bool: 'true or false', int: 'whole number', float: 'finite number', str: 'text'}
 
@@ -190,7 +192,7 @@ class Settings:
     """Base of dataclasses whose fields declare parameters of the same names."""
 
     @classmethod
-    def of(cls: type[_Settings], values: Mapping[str, Any]) -> _Settings:
+    def of(cls: type[_Settings], values: Values) -> _Settings:
         """Return the settings from a mapping of parameters; other names are ignored."""
         names = (one.name for one in parameters_of(cls))
         return cls(**{name: values[name] for name in names if name in values})
@@ -211,7 +213,7 @@ def defaults(parameters: Iterable[Parameter]) -> dict[str, Any]:
 
 
 def checked(
-    parameters: Iterable[Parameter], values: Mapping[str, Any], n: int | None = None
+    parameters: Iterable[Parameter], values: Values, n: int | None = None
 ) -> dict[str, Any]:
     """Validate values; return declared ones in their declared type and others unchanged.
 
@@ -249,7 +251,7 @@ def require_known(parameters: Iterable[Parameter], names: Iterable[str], kind: s
 
 def unused(
     parameters: Iterable[Parameter],
-    values: Mapping[str, Any],
+    values: Values,
     given: Iterable[str],
     form: str = '-p {}:={}',
 ) -> list[ConfigurationError]:
@@ -283,7 +285,7 @@ def _word(value: Any, shown: Callable[[Any], str] = str) -> str:
 
 def require_used(
     parameters: Iterable[Parameter],
-    values: Mapping[str, Any],
+    values: Values,
     given: Iterable[str],
     form: str = '-p {}:={}',
 ) -> None:

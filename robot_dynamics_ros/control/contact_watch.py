@@ -7,8 +7,6 @@ A reaction (stop, hold, retract or float) lasts until the arm is told to resume.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -17,7 +15,7 @@ from robot_dynamics_ros.contact.observer import MomentumObserver, ObserverSettin
 from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.control.trajectories.approach import ApproachLimits
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.parameters import Parameter
+from robot_dynamics_ros.parameters import Parameter, Values
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
@@ -94,7 +92,7 @@ class ContactWatch:
         ConfigurationError: A file cannot be read, or the thresholds are for another bandwidth.
     """
 
-    def __init__(self, loop: ControlLoop, parameters: Mapping[str, Any]) -> None:
+    def __init__(self, loop: ControlLoop, parameters: Values) -> None:
         kernels, tree = loop.kernels, loop.tree
         self._loop, names = loop, tree.joint_names
         self.observer = MomentumObserver(tree, kernels.inverse_dynamics)
@@ -119,7 +117,7 @@ class ContactWatch:
         self._measured = np.full(tree.n, np.nan)
         loop.use_acting_effort(self.acting_effort)
 
-    def check(self, parameters: Mapping[str, Any]) -> None:
+    def check(self, parameters: Values) -> None:
         """Check that parameters are compatible.
 
         Raises:
@@ -147,7 +145,7 @@ class ContactWatch:
                 'use that, or calibrate again',
             )
 
-    def configure(self, parameters: Mapping[str, Any]) -> None:
+    def configure(self, parameters: Values) -> None:
         """Apply parameters, see ``OBSERVER`` and ``REACTION``, and the loop's settings."""
         self._settings, loop = ObserverSettings.of(parameters), self._loop
         self.observer.configure(self._settings, loop.settings.discretization, loop.settings.period)

@@ -80,20 +80,6 @@ class SensorTool(Settings):
         if self.sensor_frame:
             tree.moving_frame(self.sensor_frame, 'sensor_frame')
 
-    def require_frame(self, frame: str) -> None:
-        """Check the link of a measurement.
-
-        Raises:
-            ConfigurationError: The parameters belong to another one.
-        """
-        if self.sensor_frame not in ('', frame):
-            raise ConfigurationError(
-                'measured wrench',
-                f'is at {frame!r}, but bias and tool are given at sensor_frame '
-                f'{self.sensor_frame!r}',
-                'weigh the tool there, or correct the frame_id',
-            )
-
 
 SENSOR = parameters_of(SensorTool)
 
@@ -193,7 +179,13 @@ class ForceSensor:
             ConfigurationError: Bias and tool belong to another frame.
             UnknownNameError: There is no such frame.
         """
-        self.tool.require_frame(frame)
+        if self.tool.sensor_frame not in ('', frame):
+            raise ConfigurationError(
+                'measured wrench',
+                f'is at {frame!r}, but bias and tool are given at sensor_frame '
+                f'{self.tool.sensor_frame!r}',
+                'weigh the tool there, or correct the frame_id',
+            )
         efforts = self.efforts(frame)
         if frame != self.frame or not resting:
             self._samples.clear()

@@ -9,7 +9,7 @@ rejected.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ from robot_dynamics_ros.control.trajectories.points import read_trajectory
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.errors import RefusedGoalError, RobotDynamicsError, TrajectoryError
 from robot_dynamics_ros.model import Robot
-from robot_dynamics_ros.parameters import Parameter, spread
+from robot_dynamics_ros.parameters import Parameter, Values, spread
 from robot_dynamics_ros.spatial.scalar import Array
 
 P = Parameter
@@ -296,7 +296,7 @@ class GoalTracker:
 
 
 def goal_to_follow(
-    loop: ControlLoop, snapshot: ReferenceSnapshot, request: Any, parameters: Mapping[str, Any]
+    loop: ControlLoop, snapshot: ReferenceSnapshot, request: Any, parameters: Values
 ) -> tuple[Prepared, TrajectoryWatch]:
     """Check a goal and return its trajectory and tolerances; may run in the background.
 
@@ -330,7 +330,7 @@ def goal_to_follow(
         raise refusal(error) from error
 
 
-def _watch(tree: Robot, request: Any, parameters: Mapping[str, Any]) -> TrajectoryWatch:
+def _watch(tree: Robot, request: Any, parameters: Values) -> TrajectoryWatch:
     """Return the tolerances of a goal."""
     names = tree.joint_names
     defaults = {

@@ -14,6 +14,8 @@ from robot_dynamics_ros.control.safety.state_validator import SLACK, StateVerdic
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.spatial.scalar import Array
 
+#: Kinds and sentences.
+Faults = Iterator[tuple[str, str]]
 _CAPACITY = 8192
 _CONTRADICTIONS = 10  # jumps of the states in one report, more than a sensor's
 _MISSED = 0.25  # largest share of the periods without a command
@@ -88,7 +90,7 @@ class SessionHealth:
         }
         return HealthReport(*_summary(session, lost), counts | timing | _safety(session))
 
-    def _faults_of_states(self, session: ControllerSession, new: int) -> Iterator[tuple[str, str]]:
+    def _faults_of_states(self, session: ControllerSession, new: int) -> Faults:
         """Yield a kind and a sentence for what is wrong with the states since the last call."""
         state, jumps = session.loop.state, session.loop.state.validator.counts[StateVerdict.JUMPED]
         repeats, longest = state.repetitions.count, state.repetitions.longest
@@ -119,7 +121,7 @@ class SessionHealth:
         if session.mode is not SessionMode.STOPPED:  # the restart that ends a timeout is to come
             self._timeouts = session.timeouts
 
-    def _loss_of_program(self, session: ControllerSession) -> Iterator[tuple[str, str]]:
+    def _loss_of_program(self, session: ControllerSession) -> Faults:
         """Yield a kind and a sentence if the arm is far from its program, and comes no nearer."""
         law, before, self._off_program = session.loop.law, self._off_program, np.inf
         acts = session.loop.acting is law and not (law.leading or law.follows_reference)
@@ -137,7 +139,7 @@ class SessionHealth:
                 f'program, {_hindrance(found)}',
             )
 
-    def _missing_velocity(self, session: ControllerSession) -> Iterator[tuple[str, str]]:
+    def _missing_velocity(self, session: ControllerSession) -> Faults:
         """Yield a kind and a sentence if a joint moves although its velocity is always exactly 0.
 
         As seen at two reports while its reference moves, so that it is not at rest there.
@@ -177,7 +179,7 @@ class SessionHealth:
         }
 
 
-def _restart(session: ControllerSession) -> Iterator[tuple[str, str]]:
+def _restart(session: ControllerSession) -> Faults:
     """Yield a kind and a sentence for the last restart of the states if it is a fault."""
     state, tree = session.loop.state, session.loop.tree
     if state.time_jumped:
@@ -253,7 +255,7 @@ def _hindrance(found: ConstraintSnapshot) -> str:
     return 'and by the model nothing hinders it: check payload, friction and contacts'
 
 
-def _loss_of_control(session: ControllerSession, missed: float) -> Iterator[tuple[str, str]]:
+def _loss_of_control(session: ControllerSession, missed: float) -> Faults:
     """Yield a kind and a sentence if commands are missing, or the arm is far from its reference.
 
     Args:

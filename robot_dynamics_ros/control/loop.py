@@ -11,7 +11,7 @@ import numpy as np
 from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
 from robot_dynamics_ros.control.drivers.filtered_derivative import FilteredDerivative
 from robot_dynamics_ros.control.force_sensor import ForceSensor
-from robot_dynamics_ros.control.laws.control_law import ControlLaw, inertia_of
+from robot_dynamics_ros.control.laws.control_law import ControlLaw, Parts, inertia_of
 from robot_dynamics_ros.control.laws.stop_laws import (
     STOP_ACTIONS,
     Brake,
@@ -155,7 +155,6 @@ class ControlLoop:
         self.limiter.configure(limits, settings.rates(self.tree.n))
         if getattr(previous, 'stopping', None) != settings.stopping:
             self._make_stop_laws(settings)
-        self.transfer.configure(settings.activation_ramp_s)
         self.state.validator.configure(settings.state_timeout_s)
         self._fitted.fill(np.inf)  # to no posture: zero may be one that loops do not reach
         self.transfer.limit_rate()
@@ -276,7 +275,7 @@ class ControlLoop:
         self.acting, self._next = law, following
         law.use_external(self.force.external)
         law.reset(t, self.q, self.v)
-        self.transfer.start(t, former, urgent=law.urgent)
+        self.transfer.start(t, self.settings.activation_ramp_s, former, law.urgent)
 
     @property
     def present(self) -> ControlLaw:
@@ -447,7 +446,7 @@ class ControlLoop:
         if not generator.resting or generator.glide(self.q, is_over):
             self._act(law)
 
-    def decompose(self) -> dict[str, Array]:
+    def decompose(self) -> Parts:
         """Return the law's efforts of the last tick by part; allocates, so not for the tick."""
         return self.acting.decompose(self.q, self.v, self.reference, self._desired)
 

@@ -34,6 +34,7 @@ from robot_dynamics_ros.model.robot_tree import require_robot
 from robot_dynamics_ros.parameters import (
     FixedParameter,
     Parameter,
+    Values,
     checked,
     defaults,
     require_known,
@@ -111,7 +112,7 @@ class ControllerParts:
     def __init__(
         self,
         tree: Robot,
-        parameters: Mapping[str, Any] | None = None,
+        parameters: Values | None = None,
         driver: DriverInterface | None = None,
         generator: ReferenceGenerator | None = None,
     ) -> None:
@@ -168,7 +169,7 @@ class ControllerParts:
         for part in (self.targets, self.contact, self.locked, self.enabling):
             part.configure(self.parameters)
 
-    def driven(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    def driven(self, parameters: Values) -> dict[str, Any]:
         """Return parameters with those overridden by the driver profile."""
         return with_driver(parameters, self.driver)
 
@@ -183,7 +184,7 @@ class ControllerParts:
         texts = {name: self.texts[name] for name in sorted(named & self.texts.keys())}
         return {**values, 'robot_description': '', **({FILES: texts} if texts else {})}
 
-    def make_follower(self, law: ControlLaw, driven: Mapping[str, Any]) -> ControlLaw | None:
+    def make_follower(self, law: ControlLaw, driven: Values) -> ControlLaw | None:
         """Return the law that acts after a contact, or until a law is enabled, if another one.
 
         Args:
@@ -201,7 +202,7 @@ class ControllerParts:
         sampling = LoopSettings.of(driven).sampling._asdict()
         return Float(self.tree, self.loop.kernels, **sampling)
 
-    def make_law(self, parameters: Mapping[str, Any]) -> ControlLaw:
+    def make_law(self, parameters: Values) -> ControlLaw:
         """Return a new law for the present model, see ``selected_law``."""
         return selected_law(self.tree, self.loop.kernels, parameters)
 

@@ -42,7 +42,7 @@ from robot_dynamics_ros.errors import (
     known_name,
 )
 from robot_dynamics_ros.messages import from_start, wrench_of
-from robot_dynamics_ros.parameters import checked, counted, require_known
+from robot_dynamics_ros.parameters import Values, checked, counted, require_known
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.spatial.validation import array, require_type
 from robot_dynamics_ros.yaml_reader.parsing import FILES, texts_of, with_texts
@@ -77,7 +77,7 @@ class Commit:
     apply: Apply
     epoch: int
     content: dict[str, Any] | None
-    parameters: Mapping[str, Any]
+    parameters: Values
     called: bool = False
 
     def check(self) -> None:
@@ -239,7 +239,7 @@ def prepare_goal(
     return follow, trajectory.logged()
 
 
-def changed_parameters(session: ControllerSession, values: Mapping[str, Any]) -> dict[str, Any]:
+def changed_parameters(session: ControllerSession, values: Values) -> dict[str, Any]:
     """Return those values that differ from the session's parameters of these names."""
     old = session.parameters
     return {
@@ -247,7 +247,7 @@ def changed_parameters(session: ControllerSession, values: Mapping[str, Any]) ->
     }
 
 
-def builds_law(session: ControllerSession, values: Mapping[str, Any]) -> bool:
+def builds_law(session: ControllerSession, values: Values) -> bool:
     """Return whether a change of parameters builds a law, which may take a second."""
     changed = changed_parameters(session, values)
     return not {*LAW_PARAMETER_NAMES, 'contact_reaction'}.isdisjoint(changed)
@@ -255,7 +255,7 @@ def builds_law(session: ControllerSession, values: Mapping[str, Any]) -> bool:
 
 @_request('parameters')
 def prepare_parameters(
-    session: ControllerSession, values: Mapping[str, Any], rehearsed: Array | None = None
+    session: ControllerSession, values: Values, rehearsed: Array | None = None
 ) -> Prepared:
     """Set parameters; the law is rebuilt only if ``law`` or one of its parameters changes.
 
@@ -315,8 +315,8 @@ def prepare_parameters(
 def _made_follower(
     session: ControllerSession,
     law: ControlLaw,
-    driven: Mapping[str, Any],
-    changed: Mapping[str, Any],
+    driven: Values,
+    changed: Values,
 ) -> ControlLaw | None:
     """Return the new follower; an error names the changed parameters."""
     try:
@@ -424,14 +424,9 @@ def _pose(session: ControllerSession, msg: Any) -> Commit:
     return prepare_target(session, lambda: session.targets.pose(msg.header.frame_id, *pose, q))
 
 
-def _wrench(session: ControllerSession, msg: Any) -> Apply:
-    session.loop.force.efforts(session.parameters['target_frame'])
-    return partial(session.exert_wrench, msg.header.frame_id, wrench_of(msg))
-
-
-def _measured_wrench(session: ControllerSession, msg: Any) -> Apply:
-    session.loop.force.efforts(msg.header.frame_id)
-    return partial(session.measure_wrench, msg.header.frame_id, wrench_of(msg))
+def _wrench(session: ControllerSession, msg: Any, frame: str, act: Callable[..., str]) -> Apply:
+    session.loop.force.efforts(frame)
+    return partial(act, msg.header.frame_id, wrench_of(msg))
 
 
 #: Preparation of a message of ROS or of a recording, by the last part of the topic.
@@ -440,8 +435,12 @@ STREAMED: dict[str, Callable[[ControllerSession, Any], Apply]] = {
         session, lambda: session.targets.joints(msg.name, msg.position)
     ),
     'target_pose': _pose,
-    'target_wrench': _wrench,
-    'measured_wrench': _measured_wrench,
+    'target_wrench': lambda session, msg: _wrench(
+        session, msg, session.parameters['target_frame'], session.exert_wrench
+    ),
+    'measured_wrench': lambda session, msg: _wrench(
+        session, msg, msg.header.frame_id, session.measure_wrench
+    ),
     'enable_guiding': lambda session, msg: partial(session.enable, msg.data),
     'speed_scaling_input': lambda session, msg: partial(session.set_speed, msg.factor),
 }
@@ -466,9 +465,9 @@ def _trajectory_again(
 
 def _activation_again(
     session: ControllerSession,
-    parameters: Mapping[str, Any],
-    state: Mapping[str, Any],
-    kept: Mapping[str, Mapping[str, Any]],
+    parameters: Values,
+    state: Values,
+    kept: Mapping[str, Values],
 ) -> None:
     own = {one.name: parameters[one.name] for one in session.declared if one.name in parameters}
     prepare_parameters(session, own)()
@@ -502,7 +501,7 @@ REPEATED: dict[str, Callable[..., Any]] = {
 }
 
 
-def repeat(session: ControllerSession, kind: str, content: Mapping[str, Any]) -> None:
+def repeat(session: ControllerSession, kind: str, content: Values) -> None:
     """Apply a logged change again, before the state of its tick.
 
     Args:

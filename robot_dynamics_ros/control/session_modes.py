@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from traceback import walk_tb
-from typing import Any
 
 import numpy as np
 
@@ -27,6 +26,7 @@ from robot_dynamics_ros.control.trajectories.reference_generator import Referenc
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.model import Robot
+from robot_dynamics_ros.parameters import Values
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.spatial.validation import require_numbers
 
@@ -82,7 +82,7 @@ class SessionModes(ControllerParts):
     def __init__(
         self,
         tree: Robot,
-        parameters: Mapping[str, Any] | None = None,
+        parameters: Values | None = None,
         driver: DriverInterface | None = None,
         *,
         generator: ReferenceGenerator | None = None,

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from robot_dynamics_ros.dynamics.sampled_loop import DISCRETIZATIONS, Sampling
 from robot_dynamics_ros.errors import ConfigurationError, ParameterError, ShapeError
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.robot_parameters import measured_joints
-from robot_dynamics_ros.parameters import Parameter, Settings, parameter, parameters_of
+from robot_dynamics_ros.parameters import Parameter, Settings, Values, parameter, parameters_of
 from robot_dynamics_ros.spatial.scalar import Array
 
 
@@ -166,7 +166,7 @@ class EnablingSwitch:
         self.on = self._pressed = False
         self._received_ns = self._timeout_ns = 0
 
-    def configure(self, parameters: Mapping[str, Any]) -> None:
+    def configure(self, parameters: Values) -> None:
         """Apply parameters."""
         self._timeout_ns = round(1e9 * parameters['guiding_timeout_s'])
 
@@ -229,7 +229,7 @@ class LockedJointWatch:
         parameters: Parameters by name: ``locked``, and see ``LOCKED_JOINTS``.
     """
 
-    def __init__(self, tree: Robot, parameters: Mapping[str, Any]) -> None:
+    def __init__(self, tree: Robot, parameters: Values) -> None:
         self.names, self.modelled = tuple(tree.locked), dict(tree.locked)
         self._error = tree.lock_error
         self.measured = dict.fromkeys(tree.locked, math.nan)
@@ -238,7 +238,7 @@ class LockedJointWatch:
         self.deviation = ''
         self.configure(parameters)
 
-    def configure(self, parameters: Mapping[str, Any]) -> None:
+    def configure(self, parameters: Values) -> None:
         """Apply parameters."""
         self.response = parameters['locked_joint_moved']
         self._tolerance = parameters['locked_joint_tolerance']

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,7 @@ from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.payload import PAYLOAD
 from robot_dynamics_ros.model.payload import payload_from_parameters as payload_from_parameters
 from robot_dynamics_ros.model.robot_parameters import ROBOT
-from robot_dynamics_ros.parameters import checked, defaults
+from robot_dynamics_ros.parameters import Values, checked, defaults
 from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel
 
 _LAW_SPECIFIC = tuple(one for one in law_declared() if one.name not in {own.name for own in LOOP})
@@ -60,7 +60,7 @@ DEFAULTS: dict[str, Any] = defaults(PARAMETERS)
 LAW_PARAMETER_NAMES = frozenset(one.name for one in law_declared())
 
 
-def law_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
+def law_parameters(parameters: Values) -> dict[str, Any]:
     """Return the parameters of the selected law.
 
     Raises:
@@ -69,7 +69,7 @@ def law_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return {one.name: parameters[one.name] for one in law_class(parameters['law']).declared}
 
 
-def check_laws(tree: Robot, parameters: Mapping[str, Any], changed: Collection[str]) -> None:
+def check_laws(tree: Robot, parameters: Values, changed: Collection[str]) -> None:
     """Check changed parameters of the laws that are not selected; a selected law is built.
 
     Args:
@@ -86,7 +86,7 @@ def check_laws(tree: Robot, parameters: Mapping[str, Any], changed: Collection[s
             law.check(tree, {name: parameters[name] for name in own})
 
 
-def with_driver(parameters: Mapping[str, Any], driver: DriverInterface) -> dict[str, Any]:
+def with_driver(parameters: Values, driver: DriverInterface) -> dict[str, Any]:
     """Return checked parameters with a profile's timing, and its bounds of timeout and rates.
 
     Raises:
@@ -108,7 +108,7 @@ def with_driver(parameters: Mapping[str, Any], driver: DriverInterface) -> dict[
     }
 
 
-def selected_law(tree: Robot, kernels: KernelSet, parameters: Mapping[str, Any]) -> ControlLaw:
+def selected_law(tree: Robot, kernels: KernelSet, parameters: Values) -> ControlLaw:
     """Return a new law of the type and with the parameters that parameters describe.
 
     Raises:
@@ -123,7 +123,7 @@ def selected_law(tree: Robot, kernels: KernelSet, parameters: Mapping[str, Any])
 
 def build_loop(
     tree: Robot,
-    parameters: Mapping[str, Any],
+    parameters: Values,
     driver: DriverInterface | None = None,
     generator: ReferenceGenerator | None = None,
 ) -> ControlLoop:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.kinematics.numeric import nearest_configuration
 from robot_dynamics_ros.model import frame_pose
 from robot_dynamics_ros.model.kinematics import FramePose
+from robot_dynamics_ros.parameters import Values
 from robot_dynamics_ros.spatial.rotation import rotation_from_xyzw, rotation_vector
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.spatial.validation import array
@@ -43,14 +44,12 @@ class StreamedTargets:
         locked: Positions of the locked joints.
     """
 
-    def __init__(
-        self, loop: ControlLoop, parameters: Mapping[str, Any], locked: LockedJointWatch
-    ) -> None:
+    def __init__(self, loop: ControlLoop, parameters: Values, locked: LockedJointWatch) -> None:
         self._loop, self._tree, self._locked = loop, loop.tree, locked
         self.shortfall = ''
         self.configure(parameters)
 
-    def configure(self, parameters: Mapping[str, Any]) -> None:
+    def configure(self, parameters: Values) -> None:
         """Apply parameters; a wrench that acts continues to."""
         settings = TargetSettings.of(parameters)
         if settings == getattr(self, '_settings', None):

@@ -62,18 +62,12 @@ class Transfer:
 
     def __init__(self, limiter: EffortLimiter) -> None:
         self.effort, self.weight = np.zeros_like(limiter.motor), TransferWeight()
-        self._duration = 0.0
         self.former: ControlLaw | None = None
         self._limiter = limiter
 
-    def configure(self, duration: float) -> None:
-        """Set the duration of the next transfers, s."""
-        self._duration = duration
-
-    def start(self, t: float, former: ControlLaw | None, *, urgent: bool = False) -> None:
+    def start(self, t: float, duration: float, former: ControlLaw | None, urgent: bool) -> None:
         """Start at a time, s, from a law, if the present one is not urgent, which acts alone."""
-        self.former = None if urgent else former
-        self.weight = TransferWeight(self._duration, t)
+        self.former, self.weight = None if urgent else former, TransferWeight(duration, t)
         self.limit_rate(STOP_SLEW if urgent else SLEW)
 
     def limit_rate(self, slew: float = SLEW) -> None:

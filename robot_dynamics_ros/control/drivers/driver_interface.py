@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from robot_dynamics_ros.errors import ConfigurationError, ParameterError, Unknow
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.build import EffortLimit
 from robot_dynamics_ros.model.robot_parameters import robot_from_parameters
+from robot_dynamics_ros.parameters import Values
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.spatial.validation import array
 from robot_dynamics_ros.symbolic.kernel import Kernel
@@ -343,7 +344,7 @@ def effort_limits(profile: DriverProfile) -> EffortLimit:
 
 
 def robot_and_driver(
-    values: Mapping[str, Any], topic_description: str = ''
+    values: Values, topic_description: str = ''
 ) -> tuple[Robot, DriverInterface | None]:
     """Load the robot that a node's parameters specify, and the driver of ``driver_profile``.
 

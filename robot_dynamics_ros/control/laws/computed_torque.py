@@ -17,18 +17,17 @@ scaled by :math:`(M + h b)^{-1} M`, about 1/250 where :math:`h b / M = 250`. Wit
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.control.laws.control_law import ModelLaw, effort_terms
+from robot_dynamics_ros.control.laws.control_law import ModelLaw, Parts, effort_terms
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms, smooth_direction
 from robot_dynamics_ros.dynamics.sampled_loop import DISCRETIZATIONS, FeedbackLoop, scalar_loop
 from robot_dynamics_ros.model import Robot
-from robot_dynamics_ros.parameters import Parameter, spread
+from robot_dynamics_ros.parameters import Parameter, Values, spread
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, select
 from robot_dynamics_ros.symbolic.outputs import KernelSpec
 
@@ -49,19 +48,19 @@ FRICTION = (
     P('stiction_velocity', 1e-3, 'Velocity scale of the smooth sign of Coulomb friction.', 1e-9,
       10.0, unit='rad/s or m/s'),
 )  # fmt: skip
-#: Parameters that the loop sets; the defaults are those of a continuous loop.
-PERIOD = P('period', 0.0, 'Time between two commands; 0: continuous.', 0.0,
-           unit='s')  # fmt: skip
-DISCRETIZATION = P('discretization', 'continuous', 'Time discretization of the plant.',
-                   choices=DISCRETIZATIONS)  # fmt: skip
-DELAY = P('delay', 0.0, 'Time from a state until its effort acts.', 0.0, unit='periods')
-VELOCITY_CUTOFF = P('velocity_cutoff_hz', 0.0, 'Cut-off frequency of velocities that are derived '
-                    'from positions; 0: velocities are measured.', 0.0, unit='Hz')  # fmt: skip
-#: Those that determine the stability of a sampled loop.
-SAMPLING = (PERIOD, DISCRETIZATION, DELAY, VELOCITY_CUTOFF)
+#: Parameters that the loop sets, and that determine the stability of a sampled loop; the defaults
+#: are those of a continuous one.
+SAMPLING = (
+    P('period', 0.0, 'Time between two commands; 0: continuous.', 0.0, unit='s'),
+    P('discretization', 'continuous', 'Time discretization of the plant.',
+      choices=DISCRETIZATIONS),
+    P('delay', 0.0, 'Time from a state until its effort acts.', 0.0, unit='periods'),
+    P('velocity_cutoff_hz', 0.0, 'Cut-off frequency of velocities that are derived from '
+      'positions; 0: velocities are measured.', 0.0, unit='Hz'),
+)  # fmt: skip
 
 
-def gains_of(parameters: Mapping[str, Any], n: int) -> tuple[Array, Array]:
+def gains_of(parameters: Values, n: int) -> tuple[Array, Array]:
     r"""Return :math:`K_p = \omega_0^2` (1/s^2) and :math:`K_d = 2\zeta\omega_0` (1/s) per joint.
 
     Args:
@@ -73,7 +72,7 @@ def gains_of(parameters: Mapping[str, Any], n: int) -> tuple[Array, Array]:
     return np.array(Kp), np.array([2.0 * x * y for x, y in zip(zeta, w, strict=True)])
 
 
-def drive_settings(end: float, parameters: Mapping[str, Any]) -> tuple[float, ...]:
+def drive_settings(end: float, parameters: Values) -> tuple[float, ...]:
     """Return the parameters of ``FRICTION`` as inputs of compiled functions such as ``drives``.
 
     Args:
@@ -125,7 +124,7 @@ class ComputedTorque(ModelLaw):
         efforts = partial(computed_torque, self.tree)
         self._efforts = kernels.compile(efforts, gains=2 * n, settings=4)
 
-    def configure(self, parameters: Mapping[str, Any]) -> None:
+    def configure(self, parameters: Values) -> None:
         """Apply gains and friction parameters; see :class:`ControlLaw`."""
         self.gains[:] = np.ravel(gains_of(parameters, self.tree.n))
         self.settings[:] = drive_settings(parameters['period'], parameters)
@@ -146,7 +145,7 @@ class ComputedTorque(ModelLaw):
             self.gains, self.settings, out, self._acceleration,
         )  # fmt: skip
 
-    def parts(self, q: Array, v: Array, reference: Reference) -> dict[str, Array]:
+    def parts(self, q: Array, v: Array, reference: Reference) -> Parts:
         """Return inertia, feedback, coriolis and gravity; friction remains.
 
         Inertia and feedback are the mass matrix with armature times the acceleration of the

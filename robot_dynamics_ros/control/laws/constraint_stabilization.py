@@ -15,7 +15,7 @@ Source: A. T. Zaremba 1990, (3.1)-(3.5); constraint-stabilization, sections 3 to
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -33,13 +33,14 @@ from robot_dynamics_ros.control.laws.control_law import (
     ConstraintSnapshot,
     LookAhead,
     ModelLaw,
+    Parts,
     inertia_of,
 )
 from robot_dynamics_ros.control.laws.program_effort import ContactForces, LeadIn, ProgramEffort
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.dynamics.sampled_loop import FeedbackLoop, Sampling
 from robot_dynamics_ros.model import Robot
-from robot_dynamics_ros.parameters import Parameter
+from robot_dynamics_ros.parameters import Parameter, Values
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import KernelSet
 
@@ -141,14 +142,14 @@ class ConstraintStabilization(ModelLaw):
         ]
         self._contacts = ContactForces(self._kernel, self.external)
         self.follows_reference, self.answers_force = bool(self.followed), bool(program.contacts)
-        self._start: float | None = None
+        self._start = math.nan
         self._lead: LeadIn | None = None
         self._never_leads, self._obstacle, self._rehearsed_at = '', '', -math.inf
         self.leading, self._blend = False, program.blend
         self._initial = np.zeros((2, m))
         self._turns, self._turned = np.zeros((2, n))
 
-    def configure(self, parameters: Mapping[str, Any]) -> None:
+    def configure(self, parameters: Values) -> None:
         """Apply all parameters except the program; see :class:`ControlLaw`."""
         period, discretization = parameters['period'], parameters['discretization']
         self.ahead = LookAhead(discretization, period)
@@ -171,7 +172,7 @@ class ConstraintStabilization(ModelLaw):
         self._rehearsed = np.arange(min(math.ceil(lasting / step), _MOST_STEPS)) * step
 
     @classmethod
-    def check(cls, tree: Robot, values: Mapping[str, Any]) -> None:
+    def check(cls, tree: Robot, values: Values) -> None:
         """Check ranges, and that the program can be loaded."""
         super().check(tree, values)
         if values.get('program'):
@@ -249,7 +250,7 @@ class ConstraintStabilization(ModelLaw):
         the initial error has decayed. Changes the state, shape (n,) each.
         """
         out, reference, fastest = np.zeros(self.tree.n), Reference(self.tree.n), np.abs(v)
-        start, step = self._start or 0.0, float(self._rehearsed[1])
+        start, step = self._start, float(self._rehearsed[1])
         for time in self._rehearsed.tolist():
             self.effort(start + time, q, v, reference, out)
             if self._kernel.damped:
@@ -269,7 +270,7 @@ class ConstraintStabilization(ModelLaw):
 
     def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
         """Compute the efforts for the coming period; see :class:`ControlLaw`."""
-        if self._start is None:
+        if math.isnan(self._start):
             self.reset(t, q, v)
         if self._kernel.turning:
             q = np.subtract(q, self._turns, out=self._turned)
@@ -289,7 +290,7 @@ class ConstraintStabilization(ModelLaw):
 
     def _move_to_start(self, t: float, q: Array, v: Array, out: Array) -> None:
         """Compute the efforts of the motion to the start of the program."""
-        lead, kernel, start = self._running, self._kernel, self._start or 0.0
+        lead, kernel, start = self._running, self._kernel, self._start
         kernel.run(0.0, q, v)
         self.acceleration[:] = lead.acceleration(t - start + lead.duration, q, v)
         kernel.program_velocity[:] = lead.velocity
@@ -310,7 +311,7 @@ class ConstraintStabilization(ModelLaw):
 
     def _program_time(self, t: float) -> float:
         """Return the program's time for which the effort is computed."""
-        return t - (self._start or 0.0) + self.ahead.time
+        return t - self._start + self.ahead.time
 
     def _set_targets(self, t: float, reference: Reference) -> None:
         """Set the signals that follow the reference, and the offset of the blend."""
@@ -322,7 +323,7 @@ class ConstraintStabilization(ModelLaw):
             offset = quintic_offset(f, f_dot, self._blend, self._program_time(t))
             self._kernel.set_offset(*offset)
 
-    def parts(self, q: Array, v: Array, reference: Reference) -> dict[str, Array]:
+    def parts(self, q: Array, v: Array, reference: Reference) -> Parts:
         """Return all parts except friction, which remains; see :class:`ControlLaw`.
 
         They are ``inertia`` (feed-forward of the program's motion), ``task`` (feedback of f),
@@ -374,7 +375,7 @@ class ConstraintStabilization(ModelLaw):
         """Return the program's name, largest error, conditioning and contacts as texts."""
         snapshot = self.constraints()
         worst = int(np.argmax(np.abs(snapshot.f)))
-        begun = {} if self._start is None else {'program_start_s': f'{self._start:.6f}'}
+        begun = {} if math.isnan(self._start) else {'program_start_s': f'{self._start:.6f}'}
         return {
             'program': self.program.name,
             **begun,
@@ -389,11 +390,11 @@ class ConstraintStabilization(ModelLaw):
     def start(self, origin: float = 0.0) -> str:
         """Return whether a lead-in runs, and why none does; see :class:`ControlLaw`."""
         if self._obstacle:
-            begin = f'the program begins at t = {origin + (self._start or 0.0):.3f} s'
+            begin = f'the program begins at t = {origin + self._start:.3f} s'
             text = f'lead-in: {begin}; from where the arm is now, {self._obstacle}'
         else:
             text = f'no lead-in: {self._never_leads or "the program can begin where the arm is"}'
-        end = origin + (self._start or 0.0) + self.program.end
+        end = origin + self._start + self.program.end
         return f'{text}; its motion ends at t = {end:.3f} s' if math.isfinite(end) else text
 
     def remarks(self) -> tuple[str, ...]:

@@ -30,10 +30,12 @@ from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.dynamics.sampled_loop import FeedbackLoop, Sampling
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import Robot
-from robot_dynamics_ros.parameters import Parameter, checked, defaults, require_known
+from robot_dynamics_ros.parameters import Parameter, Values, checked, defaults, require_known
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import Kernel, KernelSet, compile_kernel, effort_of
 
+#: Efforts by the name of their part, shape (n,) each, N m or N.
+Parts = dict[str, Array]
 _LEAST_INERTIA = 1e-12  # kg m^2 or kg, below which it is rounding
 
 
@@ -48,8 +50,6 @@ class ExternalEffort:
         commanded: Efforts of a wrench that the arm shall exert, which compliant laws add, shape
             (n,), N m or N.
     """
-
-    __slots__ = ('_observed', 'commanded', 'effort', 'known', 'measured', 'stepped')
 
     def __init__(self, n: int) -> None:
         self.effort, self.commanded = np.zeros((2, n))
@@ -161,7 +161,7 @@ class ControlLaw(ABC):
         """Use an external effort, which the loop updates if ``answers_force``."""
         self.external = external
 
-    def keep_structural(self, values: Mapping[str, Any]) -> None:
+    def keep_structural(self, values: Values) -> None:
         """Keep the values of structural parameters, by which ``resembles`` tells laws apart."""
         self.parameters |= {name: x for name, x in values.items() if name in self.structural}
 
@@ -177,16 +177,14 @@ class ControlLaw(ABC):
             out: Receives the efforts, shape (n,), N m or N.
         """
 
-    def parts(self, q: Array, v: Array, reference: Reference) -> dict[str, Array]:
+    def parts(self, q: Array, v: Array, reference: Reference) -> Parts:
         """Return parts of the efforts of the last tick by name, each shape (n,), N m or N.
 
         Called with the arguments of that tick; changes no state. Allocates. See ``decompose``.
         """
         return {}
 
-    def decompose(
-        self, q: Array, v: Array, reference: Reference, effort: Array
-    ) -> dict[str, Array]:
+    def decompose(self, q: Array, v: Array, reference: Reference, effort: Array) -> Parts:
         """Return the efforts of the last tick by part: ``parts``, and the rest as ``remainder``.
 
         Call it with the arguments and the result of that tick. Allocates, so not for the tick.
@@ -212,7 +210,7 @@ class ControlLaw(ABC):
             self.parameters[name] == other.parameters[name] for name in self.structural
         )
 
-    def set_parameters(self, values: Mapping[str, Any]) -> None:
+    def set_parameters(self, values: Values) -> None:
         """Change parameters such as gains between two ticks.
 
         Raises:
@@ -233,7 +231,7 @@ class ControlLaw(ABC):
         self.configure(parameters)
         self.parameters = parameters
 
-    def configure(self, parameters: Mapping[str, Any]) -> None:  # noqa: B027
+    def configure(self, parameters: Values) -> None:  # noqa: B027
         """Apply parameters whose types and ranges have been checked.
 
         Raises:
@@ -241,7 +239,7 @@ class ControlLaw(ABC):
         """
 
     @classmethod
-    def check(cls, tree: Robot, values: Mapping[str, Any]) -> None:
+    def check(cls, tree: Robot, values: Values) -> None:
         """Check parameter values without constructing the law.
 
         Args:
@@ -349,7 +347,7 @@ class ModelLaw(ControlLaw):
     def build(self) -> None:
         """Allocate and compile what the structural parameters determine."""
 
-    def set_parameters(self, values: Mapping[str, Any]) -> None:
+    def set_parameters(self, values: Values) -> None:
         """Change parameters except the structural ones; see :class:`ControlLaw`."""
         for name in self.structural & values.keys():
             if values[name] != self.parameters[name]:

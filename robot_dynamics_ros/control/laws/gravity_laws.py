@@ -13,8 +13,8 @@ the same natural frequency and damping ratio give the same stiffness as computed
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from typing import ClassVar
 
 import numpy as np
 
@@ -24,11 +24,11 @@ from robot_dynamics_ros.control.laws.computed_torque import (
     feedback,
     gains_of,
 )
-from robot_dynamics_ros.control.laws.control_law import ModelLaw
+from robot_dynamics_ros.control.laws.control_law import ModelLaw, Parts
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.dynamics.joint_terms import inertia_matrix, joint_inertia
 from robot_dynamics_ros.dynamics.sampled_loop import FeedbackLoop
-from robot_dynamics_ros.parameters import Parameter, spread
+from robot_dynamics_ros.parameters import Parameter, Values, spread
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_function
 
@@ -39,7 +39,7 @@ class GravityLaw(ModelLaw):
     outputs: ClassVar[tuple[str, ...]] = ('gravity_forces',)
     has_memory = False
 
-    def parts(self, q: Array, v: Array, reference: Reference) -> dict[str, Array]:
+    def parts(self, q: Array, v: Array, reference: Reference) -> Parts:
         """Return gravity and, of a compliant law, the wrench; see :class:`ControlLaw`."""
         gravity = np.zeros(self.tree.n)
         self.kernels.gravity_forces(q, gravity)
@@ -75,7 +75,7 @@ class GravityCompensation(GravityLaw):
         """Allocate the work array; see :class:`ModelLaw`."""
         self._work = np.zeros(self.tree.n)
 
-    def configure(self, parameters: Mapping[str, Any]) -> None:
+    def configure(self, parameters: Values) -> None:
         """Apply the damping; see :class:`ControlLaw`."""
         self._damping = np.array(spread(parameters['damping'], self.tree.n))
 
@@ -127,7 +127,7 @@ class PdGravity(GravityLaw):
         self._gains = np.zeros(2 * n)
         self._feedback = compile_function(feedback, n, gains=2 * n, fused=False)
 
-    def configure(self, parameters: Mapping[str, Any]) -> None:
+    def configure(self, parameters: Values) -> None:
         """Apply gains and home position; see :class:`ControlLaw`."""
         Kp, Kd = gains_of(parameters, self.tree.n)
         home = np.array(parameters['home'])

@@ -25,9 +25,8 @@ vibroimpact, J. Appl. Mech. 42, 1975, (2) with exponent 1.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -35,6 +34,7 @@ from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.constraints.program_kernel import ProgramKernel
 from robot_dynamics_ros.control.drivers.friction import DriveFriction
 from robot_dynamics_ros.control.laws.computed_torque import FRICTION, SAMPLING
+from robot_dynamics_ros.control.laws.control_law import Parts
 from robot_dynamics_ros.control.laws.gravity_laws import GravityLaw
 from robot_dynamics_ros.control.safety.limits import clipped
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
@@ -47,7 +47,7 @@ from robot_dynamics_ros.dynamics.sampled_loop import (
 )
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import Robot
-from robot_dynamics_ros.parameters import Parameter
+from robot_dynamics_ros.parameters import Parameter, Values
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum
 from robot_dynamics_ros.symbolic.kernel import compile_function
 
@@ -127,7 +127,7 @@ class HandGuiding(GravityLaw):
         parts = (roots * np.linalg.inv(inertia_matrix(tree, q)) * roots[:, None] for q in drawn)
         return self._links / np.max([np.abs(part).sum(axis=1) for part in parts], axis=0)
 
-    def configure(self, parameters: Mapping[str, Any]) -> None:
+    def configure(self, parameters: Values) -> None:
         """Apply all parameters except the program; see :class:`ControlLaw`."""
         tree, inertia, sampling = self.tree, self._inertia, Sampling.of(parameters)
         frequency = parameters['guiding_wall_frequency']
@@ -191,7 +191,7 @@ class HandGuiding(GravityLaw):
         )
 
     @classmethod
-    def check(cls, tree: Robot, values: Mapping[str, Any]) -> None:
+    def check(cls, tree: Robot, values: Values) -> None:
         """Check ranges, and that the program has a row with ``contact``."""
         super().check(tree, values)
         if values.get('guiding_program'):
@@ -201,17 +201,17 @@ class HandGuiding(GravityLaw):
         """Compute the efforts for the coming period; see :class:`ControlLaw`."""
         self.kernels.gravity_forces(q, out)
         out += self._friction.at(v, out)
-        if self._surfaces is not None:
-            self._add_surfaces(q, v, out)
+        self._add_surfaces(q, v, out)
         self._guide(q, v, self._joints, self._damping, self._walls)
         out += self._damping
         out += self._walls
         out += self.external.commanded
 
     def _add_surfaces(self, q: Array, v: Array, out: Array) -> None:
-        """Add the efforts of the surfaces, N m or N."""
+        """Add the efforts of the surfaces, if there are any, N m or N."""
         kernel = self._surfaces
-        assert kernel is not None
+        if kernel is None:
+            return
         kernel.run(0.0, q, v)
         f, rates = kernel.f.tolist(), kernel.Gamma.dot(v).tolist()
         for row, _ in kernel.program.contacts:
@@ -219,11 +219,10 @@ class HandGuiding(GravityLaw):
             if force > 0.0:
                 out += force * kernel.Gamma[row]
 
-    def parts(self, q: Array, v: Array, reference: Reference) -> dict[str, Array]:
+    def parts(self, q: Array, v: Array, reference: Reference) -> Parts:
         """Return gravity, wrench and walls; friction with damping and brake remains."""
         surfaces = np.zeros(self.tree.n)
-        if self._surfaces is not None:
-            self._add_surfaces(q, v, surfaces)
+        self._add_surfaces(q, v, surfaces)
         return {**super().parts(q, v, reference), 'walls': self._walls + surfaces}
 
 

@@ -42,14 +42,13 @@ robots, ICRA 2003 (damping design). C of Christoffel symbols is bilinear and sym
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial, reduce
-from typing import Any
 
 import numpy as np
 
 from robot_dynamics_ros.control.laws.computed_torque import FRICTION, SAMPLING, with_drives
-from robot_dynamics_ros.control.laws.control_law import LookAhead, ModelLaw, effort_terms
+from robot_dynamics_ros.control.laws.control_law import LookAhead, ModelLaw, Parts, effort_terms
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.dynamics.joint_terms import inertia_matrix
 from robot_dynamics_ros.dynamics.sampled_loop import (
@@ -60,7 +59,7 @@ from robot_dynamics_ros.dynamics.sampled_loop import (
 )
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.kinematics import Motion
-from robot_dynamics_ros.parameters import Parameter, spread
+from robot_dynamics_ros.parameters import Parameter, Values, spread
 from robot_dynamics_ros.spatial.jet import Jet, dot, rotation_error, stack, time_jet
 from robot_dynamics_ros.spatial.linear_algebra import (
     cholesky,
@@ -145,7 +144,7 @@ class Impedance(ModelLaw):
         self._previous, self._load = np.zeros((2, n))
         self._parts = np.zeros((len(_PARTS), n))
 
-    def configure(self, parameters: Mapping[str, Any]) -> None:
+    def configure(self, parameters: Values) -> None:
         """Apply all parameters except the frame; see :class:`ControlLaw`."""
         self._stiffness[:] = spread(parameters[self._chosen], len(self._stiffness))
         ratio, sampling = parameters['impedance_damping_ratio'], Sampling.of(parameters)
@@ -205,7 +204,7 @@ class Impedance(ModelLaw):
                 f'beyond {self._fastest:.4g} rad/s'
             )
 
-    def parts(self, q: Array, v: Array, reference: Reference) -> dict[str, Array]:
+    def parts(self, q: Array, v: Array, reference: Reference) -> Parts:
         """Return all parts except friction, which remains; see :class:`ControlLaw`.
 
         They are inertia, coriolis and gravity of the reference's motion, stiffness, damping,

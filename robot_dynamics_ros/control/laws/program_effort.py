@@ -13,9 +13,8 @@ low pass, limited to ``FRICTION`` times the normal force.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial, reduce
-from typing import Any
 
 import numpy as np
 
@@ -25,10 +24,11 @@ from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.program_kernel import ProgramKernel
 from robot_dynamics_ros.constraints.signals import offset_duration, quintic_offset
 from robot_dynamics_ros.control.laws.computed_torque import drive_settings, with_drives
-from robot_dynamics_ros.control.laws.control_law import ExternalEffort, effort_terms
+from robot_dynamics_ros.control.laws.control_law import ExternalEffort, Parts, effort_terms
 from robot_dynamics_ros.control.safety.limits import clipped, magnitude
 from robot_dynamics_ros.errors import ProgramError
 from robot_dynamics_ros.model import Robot
+from robot_dynamics_ros.parameters import Values
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum, select
 from robot_dynamics_ros.symbolic.kernel import KernelSet
 from robot_dynamics_ros.symbolic.outputs import KernelSpec
@@ -55,7 +55,7 @@ class ProgramEffort:
         efforts = partial(program_efforts, tree, self._passive)
         self._efforts = kernels.compile(efforts, transmission=size, settings=4)
 
-    def configure(self, end: float, parameters: Mapping[str, Any]) -> None:
+    def configure(self, end: float, parameters: Values) -> None:
         """Apply the law's parameters.
 
         Args:
@@ -81,7 +81,7 @@ class ProgramEffort:
         )  # fmt: skip
         return self._scale.item()
 
-    def split(self, q: Array, v: Array, accelerations: dict[str, Array]) -> dict[str, Array]:
+    def split(self, q: Array, v: Array, accelerations: Parts) -> Parts:
         """Return efforts by term, which add up to the result of :meth:`write` without friction.
 
         Args:

@@ -18,14 +18,12 @@ within them.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from robot_dynamics_ros.control.trajectories.spline import JointWaypoints, Points
 from robot_dynamics_ros.control.trajectories.trajectory import Reference, Trajectory
-from robot_dynamics_ros.errors import TrajectoryError
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import effort_of
@@ -170,10 +168,10 @@ class PathSpeed(Trajectory):
         Args:
             begin: Time of the trajectory, s.
             limit: Speed limit; None: none.
-            scalable: Whether the target factor applies to it.
+            scalable: Whether it begins with the target factor; else it is not followed.
             moving: Whether it starts in motion, so that the present factor goes on.
         """
-        self._limit, self._scalable = limit, scalable
+        self._limit = limit
         if scalable and moving:
             self._factor = max(self._factor, _LEAST_FACTOR)
         else:
@@ -207,8 +205,7 @@ class PathSpeed(Trajectory):
     @property
     def unscaled(self) -> bool:
         """Whether the trajectory is not scaled."""
-        goal = self.target if self._scalable else 1.0
-        return self._limit is None and self._factor == goal == 1.0
+        return self._limit is None and self._factor == self.target == 1.0
 
     def advance(self, elapsed: float, trajectory: Trajectory) -> float:
         """Advance on a trajectory to a time since the start, s; return its own time, s."""
@@ -231,12 +228,11 @@ class PathSpeed(Trajectory):
 
     def _update_factor(self, dt: float) -> None:
         """Advance the factor towards its target."""
-        goal = self.target if self._scalable else 1.0
-        error = goal - self._factor
+        error = self.target - self._factor
         self._rate += dt * _POLE * (_POLE * error - 2.0 * self._rate)
         self._factor = max(self._factor + dt * self._rate, 0.0)
         if abs(error) < _TOLERANCE and abs(self._rate) < _TOLERANCE * _POLE:
-            self._factor, self._rate = goal, 0.0
+            self._factor, self._rate = self.target, 0.0
 
     def _motion(self, s: float) -> tuple[float, float, float]:
         """Return the time of the trajectory, s, its rate, and the derivative of the rate, 1/s."""
@@ -257,9 +253,6 @@ class PathSpeed(Trajectory):
         for i, (v, a) in enumerate(moved):
             reference.velocity[i] = speed * v
             reference.acceleration[i] = speed * speed * a + rate * v
-
-
-_SECOND_NS = 1_000_000_000
 
 
 class ReferenceSnapshot(NamedTuple):
@@ -286,7 +279,6 @@ class Prepared(NamedTuple):
         start_ns: Timestamp of its start, ns; 0 for now.
         points: Its points.
         snapshot: State of the generator at its arrival.
-        start_tolerance: Largest step of the reference at its start, rad or m.
         outside: Permitted excess over the position limits before the end, shape (n,), rad or m.
         limit: Speed limit along the path; None: no limit.
     """
@@ -295,7 +287,6 @@ class Prepared(NamedTuple):
     start_ns: int
     points: Points
     snapshot: ReferenceSnapshot
-    start_tolerance: float
     outside: Array
     limit: SpeedLimit | None = None
 
@@ -306,53 +297,3 @@ class Prepared(NamedTuple):
             'points': self.points, 'start_ns': self.start_ns,
             'now_ns': now_ns, 'rows': reference.rows.copy(), 'measured': measured,
         }  # fmt: skip
-
-    def refuse_start(
-        self, reference: Reference, measured: Array, now_ns: int, names: Sequence[str]
-    ) -> None:
-        """Check that it is not over, and begins, or by now is if it began, near the reference.
-
-        A first point at time 0 may be near the position of the arm instead.
-
-        Args:
-            reference: The reference at the start of the trajectory, or now.
-            measured: Position of the arm then, shape (n,), rad or m.
-            now_ns: Present time, ns.
-            names: Names of the joints.
-
-        Raises:
-            TrajectoryError: It is over, or farther than the start tolerance.
-        """
-        trajectory, most = self.trajectory, self.start_tolerance
-        late = (now_ns - (self.start_ns or now_ns)) / _SECOND_NS
-        there = (
-            trajectory.table(np.array([late]))[0][0]
-            if late > 0.0
-            else trajectory.first.position[0]
-        )
-        step, joint = _farthest(there, reference, names)
-        near_arm = bool((np.abs(there - measured) <= most).all())
-        now = 'use a stamp in the future, or 0 for now'
-        if late > trajectory.duration:
-            problem = f'the trajectory was over {late - trajectory.duration:.3f} s ago'
-            raise TrajectoryError('header.stamp', problem, now)
-        if late > 0.0 and step > most:
-            raise TrajectoryError(
-                'header.stamp',
-                f'is {late:.3f} s ago, and the trajectory is by now {step:.4g} from '
-                f'joint {joint!r} of the reference',
-                now,
-            )
-        if late <= 0.0 and trajectory.first.time[0] == 0.0 and step > most and not near_arm:
-            raise TrajectoryError(
-                'point 0',
-                f'is at time 0 and {step:.4g} from joint {joint!r} of the reference',
-                f'begin within {most:g}, or use a later time',
-            )
-
-
-def _farthest(position: Array, reference: Reference, names: Sequence[str]) -> tuple[float, str]:
-    """Return the largest distance of a joint from its reference, rad or m, and its name."""
-    distance = np.abs(position - reference.position)
-    worst = int(np.argmax(distance))
-    return float(distance[worst]), names[worst]

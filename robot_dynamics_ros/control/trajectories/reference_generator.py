@@ -163,9 +163,6 @@ class ReferenceGenerator:
         way = np.abs(way) + _SETTLING_S * np.abs(rate)
         return bool((way <= seconds * self._fastest).all())
 
-    def _outside(self, q: Array) -> Array:
-        return np.abs(self._bounded(q) - q)
-
     def _bounded(self, q: Array) -> Array:
         return np.clip(q, self._tree.reference_lower, self._tree.reference_upper)
 
@@ -207,9 +204,10 @@ class ReferenceGenerator:
             whole = integrated(points, reference)
         continuous, moving_end = tree.joint_is_continuous, self._moving_end
         trajectory = JointWaypoints(whole, reference, tree.joint_names, continuous, moving_end)
-        outside = np.maximum(self._outside(reference.position), self._outside(snapshot.measured))
-        prepared = Prepared(trajectory, start_ns, points, snapshot, self._start_tolerance, outside)
-        prepared.refuse_start(reference, snapshot.measured, snapshot.now_ns, tree.joint_names)
+        places = np.array([reference.position, snapshot.measured])
+        outside = np.abs(self._bounded(places) - places).max(axis=0)
+        prepared = Prepared(trajectory, start_ns, points, snapshot, outside)
+        self._refuse_start(prepared, reference, snapshot.measured, snapshot.now_ns)
         check_limits(trajectory, tree, outside=outside)
         limit = self._speed_limit(trajectory, bool(reference.velocity.any()))
         return prepared._replace(limit=limit)
@@ -299,11 +297,54 @@ class ReferenceGenerator:
             reference.rows[:] = np.concatenate(followed.table(np.array([since])))
         return reference
 
+    def _refuse_start(
+        self, prepared: Prepared, reference: Reference, measured: Array, now_ns: int
+    ) -> None:
+        """Check that it is not over, and begins, or by now is if it began, near the reference.
+
+        A first point at time 0 may be near the position of the arm instead.
+
+        Args:
+            prepared: The trajectory.
+            reference: The reference at the start of the trajectory, or now.
+            measured: Position of the arm then, shape (n,), rad or m.
+            now_ns: Present time, ns.
+
+        Raises:
+            TrajectoryError: It is over, or farther than the start tolerance.
+        """
+        trajectory, most = prepared.trajectory, self._start_tolerance
+        late = (now_ns - (prepared.start_ns or now_ns)) / _SECOND_NS
+        there = (
+            trajectory.table(np.array([late]))[0][0]
+            if late > 0.0
+            else trajectory.first.position[0]
+        )
+        away = np.abs(there - reference.position)
+        step, joint = away.max(), self._tree.joint_names[int(away.argmax())]
+        near_arm = bool((np.abs(there - measured) <= most).all())
+        now = 'use a stamp in the future, or 0 for now'
+        if late > trajectory.duration:
+            problem = f'the trajectory was over {late - trajectory.duration:.3f} s ago'
+            raise TrajectoryError('header.stamp', problem, now)
+        if late > 0.0 and step > most:
+            raise TrajectoryError(
+                'header.stamp',
+                f'is {late:.3f} s ago, and the trajectory is by now {step:.4g} from '
+                f'joint {joint!r} of the reference',
+                now,
+            )
+        if late <= 0.0 and trajectory.first.time[0] == 0.0 and step > most and not near_arm:
+            raise TrajectoryError(
+                'point 0',
+                f'is at time 0 and {step:.4g} from joint {joint!r} of the reference',
+                f'begin within {most:g}, or use a later time',
+            )
+
     def _adapt_start(self, prepared: Prepared, reference: Reference) -> None:
         """Adapt the start of a trajectory to the reference at that time."""
         segment = prepared.trajectory.set_start(reference)
-        arm, now_ns = self._arm_at(reference), self._now_ns
-        prepared.refuse_start(reference, arm, now_ns, self._tree.joint_names)
+        self._refuse_start(prepared, reference, self._arm_at(reference), self._now_ns)
         if segment is not None and not np.array_equal(
             reference.rows, prepared.snapshot.reference.rows
         ):

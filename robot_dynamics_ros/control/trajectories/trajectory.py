@@ -60,8 +60,6 @@ class Reference:
         acceleration: Shape (n,), rad/s^2 or m/s^2; held during the coming period.
     """
 
-    __slots__ = ('acceleration', 'position', 'rows', 'velocity')
-
     def __init__(self, n: int) -> None:
         require_type('n', n, Integral, 'the number of joints')
         self.rows = np.zeros((3, n))
