@@ -26,7 +26,8 @@ ARGUMENTS = (
     Argument('params_file', '', 'Parameter file of all nodes, with sections such as '
              '/left/controller; empty: config/<robot>.yaml for each arm.'),
     Argument('record', 'false', 'Whether to record an mcap bag of each arm.', SWITCH),
-    Argument('bag', 'bag', 'Prefix of the folders of the bags; _left and _right are appended.'),
+    Argument('bag', '', 'Prefix of the folders of the bags, _left and _right are appended; '
+             'empty: bag.'),
     launching.LOG_LEVEL,
 )  # fmt: skip
 
@@ -45,7 +46,7 @@ def _arm(args, side):
         'prefix': f'{side}_',
         'view': 'false',  # inherited otherwise; one page shows both
         'record': 'true' if args.record else 'false',
-        'bag': f'{args.bag}_{side}' if args.record else '',
+        'bag': f'{args.bag or "bag"}_{side}' if args.record or args.bag else '',
         'params_file': args.params_file,
         'log_level': args.log_level,
     }

@@ -45,6 +45,7 @@ from robot_dynamics_ros.errors import (
     MissingDependencyError,
     SceneError,
     known_name,
+    nearest,
 )
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.robot_parameters import assignments
@@ -137,7 +138,9 @@ def description(
 
     def begin(context: LaunchContext) -> list[Any]:
         _refuse_unknown(arguments, context)
-        return list(actions(_values(arguments, context)))
+        args = _values(arguments, context)
+        started = list(actions(args))
+        return [*_unread(args, started), *started]
 
     declared = [
         DeclareLaunchArgument(
@@ -227,6 +230,18 @@ def parameter_file(args: SimpleNamespace) -> list[str]:
         remedy = 'write /**/controller: {ros__parameters: {...}}'
         raise ConfigurationError(f'params_file {str(path)!r}', 'has no section of a node', remedy)
     return [str(path)]
+
+
+def _unread(args: SimpleNamespace, actions: Iterable[Any]) -> list[LogInfo]:
+    """Return messages on nodes for which a given parameter file has an alike section, but none."""
+    file = Path(args.params_file)
+    sections = parameter_sections(read_yaml(file, 'parameter file')) if file.is_file() else {}
+    names = [name.rpartition('/')[2] for name in sections]
+    return [
+        LogInfo(msg=f'WARNING: {file} has no section for {node}; it has {", ".join(sections)}')
+        for node in (getattr(one, 'node_executable', '') for one in actions)
+        if nearest(node, names) and not sections_of(sections, node, args.namespace)
+    ]
 
 
 def given_parameter(args: SimpleNamespace, node: str, name: str, default: Any) -> Any:

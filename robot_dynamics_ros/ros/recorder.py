@@ -334,11 +334,13 @@ class Recorder(PackageNode):
         if self._stamper.jumps:
             log.warning(f'time went back {self._stamper.jumps} times')
         states, commands, reference, *_ = self._streams
-        silent = [] if self._stamper.states else [(states, 'state_topic')]
+        silent = [(topic, 'extra_topics') for topic in self._untyped]
+        if not self._stamper.states:
+            silent.append((states.name, 'state_topic'))
         if reference.received and not (commands.received or self._settings['extra_topics'][0]):
-            silent.append((commands, 'extra_topics'))
-        for stream, parameter in silent:
+            silent.append((commands.name, 'extra_topics'))
+        for topic, parameter in silent:
             remedy = f'remap it to that of the driver, or name that by {parameter}'
-            log.warning(f'no message received on {stream.name}: {remedy}')
+            log.warning(f'no message received on {topic}: {remedy}')
         log.info(f'closed {self._bag.path}')
         return lost

@@ -169,7 +169,7 @@ def test_in_lockstep_the_controller_keeps_its_commands_for_a_slow_recorder(
 
 @pytest.mark.parametrize('simulator', ['gazebo', 'mujoco'])
 def test_two_robots_have_their_names_and_get_world_and_parameters(scene, simulator):
-    given = {'world': 'slow.sdf', 'gz_args': '-v 4', 'params_file': 'both.yaml'}
+    given = {'world': 'slow.sdf', 'gz_args': '-v 4', 'params_file': 'both.yaml', 'bag': 'b'}
     kept = given if simulator == 'gazebo' else {'params_file': 'both.yaml'}
     handed = [
         dict(include.launch_arguments)
@@ -177,9 +177,24 @@ def test_two_robots_have_their_names_and_get_world_and_parameters(scene, simulat
         for include in group.get_sub_entities()
         if hasattr(include, 'launch_arguments')
     ]
-    kept |= {'view': 'false', 'bag': ''}  # inherited otherwise; one page shows both
-    assert [{key: one[key] for key in (*kept, 'namespace', 'prefix')} for one in handed] == [
-        {**kept, 'namespace': side, 'prefix': f'{side}_'} for side in ('left', 'right')
+    kept |= {'view': 'false'}  # inherited otherwise; one page shows both
+    assert [
+        {key: one[key] for key in (*kept, 'bag', 'namespace', 'prefix')} for one in handed
+    ] == [
+        {**kept, 'bag': f'b_{side}', 'namespace': side, 'prefix': f'{side}_'}
+        for side in ('left', 'right')
+    ]
+
+
+def test_a_section_that_is_almost_of_a_node_is_told(scene, tmp_path):
+    file = tmp_path / 'own.yaml'
+    file.write_text(
+        '{/**/controler: &x {ros__parameters: {}}, /left/simulator: *x, /trajectory: *x}'
+    )
+    found = scene('simulation', params_file=str(file))
+    assert [found.told(action).partition('has ')[2] for action in found.actions[:2]] == [
+        f'no section for {node}; it has /**/controler, /left/simulator, /trajectory'
+        for node in ('simulator', 'controller')
     ]
 
 

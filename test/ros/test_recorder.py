@@ -175,7 +175,6 @@ def test_a_further_topic_of_a_type_that_is_not_installed_does_not_end_the_record
     recorder._settings, recorder._rivals.sentence.return_value = {'progress': False}, ''
     recorder.get_topic_names_and_types.return_value = [('/odd', ['vendor_msgs/msg/Odd'])]
     recorder.resolve_topic_name = '/{}'.format
-    recorder._find_types = lambda: Recorder._find_types(recorder)
     for _ in range(2):
         Recorder._on_timer(recorder)
     (said,) = (call.args[0] for call in recorder.get_logger().error.call_args_list)
@@ -183,7 +182,7 @@ def test_a_further_topic_of_a_type_that_is_not_installed_does_not_end_the_record
 
 
 def test_further_topics_are_found_whatever_their_type_and_reliability(processes, peer, tmp_path):
-    extra = ['temperature', 'clock_copy rosgraph_msgs/msg/Clock', 'joint_states']
+    extra = ['temperature', 'clock_copy rosgraph_msgs/msg/Clock', 'joint_states', 'temprature']
     recorder = processes.start('recorder', {'bag': str(tmp_path / 'bag'), 'extra_topics': extra})
     recorder.says('recording to')
     best_effort = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
@@ -217,6 +216,8 @@ def test_further_topics_are_found_whatever_their_type_and_reliability(processes,
         clock.publish(time)
         peer.spin_for(0.05)
     assert recorder.stop() == 0
+    assert recorder.output.count('no message received on') == 1
+    assert 'received on temprature: remap it' in recorder.output
     bag = read(tmp_path / 'bag')
     seconds = [k * NANO for k in range(1, 7)]
     assert stamps(bag['/joint_states']) == seconds
