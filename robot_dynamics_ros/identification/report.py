@@ -98,7 +98,8 @@ def identification_report(
         (f'{result.estimate.condition:.3g}', 'condition of the motion (1 is best)'),
     ]
     rows = base_rows(result)
-    sure, how = _certainty(result), _SURELY if after.worst <= _FAIR else 'probably'
+    sure = _certainty(result)
+    how = _SURELY if after.worst <= _FAIR and not findings else 'probably'
     changed = [rows[k] for k in np.argsort(-sure)[:_MOST_ROWS] if sure[k] > SURE]
     tables = [_value_table(_CHANGED, changed, _LEGEND)] if changed else []
     details = [_residual_table(result.tree, before, after)]

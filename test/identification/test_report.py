@@ -94,7 +94,8 @@ def test_the_last_screen_holds_the_verdict_and_the_page_what_is_not_printed(bag,
 
 def test_another_gravity_is_told_before_a_link_that_would_explain_it(command):
     said = command('identify --jobs 1', NOMINAL).said
-    assert 'warning gravity differs' in said.split('beyond doubt')[0]
+    assert 'warning gravity differs' in said.split('probably other than described: l3')[0]
+    assert 'beyond doubt' not in said
 
 
 def test_joints_and_changed_links_are_named_and_the_next_command(command, rng):
