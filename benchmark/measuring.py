@@ -127,6 +127,15 @@ def race(
     }
 
 
+def print_rows(title: str, rows: Sequence[Mapping[str, Any]]) -> ReportTable:
+    """Print rows of cells by heading, numbers that are no integers with three digits."""
+    headings = list(rows[0])
+    table = ReportTable(headings, [[_cell(row[key]) for key in headings] for row in rows], title)
+    print()
+    print_table(table)
+    return table
+
+
 class Results:
     """Tables of one run of a benchmark: printed as they are made, then written to files.
 
@@ -142,19 +151,15 @@ class Results:
         self._rows: Figures = {}
 
     def table(self, title: str, rows: Sequence[Mapping[str, Any]], **figures: Any) -> None:
-        """Print a table: cells by heading, numbers that are no integers with three digits.
+        """Print a table, see :func:`print_rows`.
 
         Args:
             title: Its title.
             rows: Cells by heading, in each row the same headings.
             **figures: Figures behind the cells, for the JSON file; none: the rows.
         """
-        headings = list(rows[0])
-        cells = [[_cell(row[key]) for key in headings] for row in rows]
-        self._tables.append(ReportTable(headings, cells, title))
+        self._tables.append(print_rows(title, rows))
         self._rows[title] = figures or rows
-        print()
-        print_table(self._tables[-1])
 
     def write(self, documented: bool = False) -> None:
         """Write ``out/benchmark/NAME.json`` and ``NAME.md``, with the machine.

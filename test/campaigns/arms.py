@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import yaml
-from campaigns.support import cell, run_all
+from campaigns.support import run_all
 from checkout import ROOT
 from samples import world_files
 
@@ -242,7 +242,9 @@ def main(args: argparse.Namespace) -> int:
     lines = [['arm', *_ARM.values()], ['---', *['---:'] * len(_ARM)]]
     for name, row in rows.items():
         print(f'{name}: {row["note"] or "as required"}')
-        lines.append([name, *(cell(row.get(x, ''), digits=2).replace('|', '/') for x in _ARM)])
+        cells = (row.get(key, '') for key in _ARM)
+        texts = (f'{x:.2g}' if isinstance(x, float) else str(x) for x in cells)
+        lines.append([name, *(x.replace('|', '/') for x in texts)])
     head = _HEAD.format(version=metadata.version('example-robot-data'), limit=_EFFORT)
     table = ''.join(f'| {" | ".join(line)} |\n' for line in lines)
     _PAGE.write_text(f'{head}\n{table}', encoding='utf-8')

@@ -38,8 +38,9 @@ from campaigns.fault_evaluator import (
     Scenario,
     load_arm,
 )
-from campaigns.support import run_all, show
+from campaigns.support import run_all
 
+from benchmark.measuring import print_rows
 from robot_dynamics_ros.cli.arguments import option
 from robot_dynamics_ros.control.drivers.profile import shipped_profiles
 from robot_dynamics_ros.control.laws.registry import LAWS
@@ -302,7 +303,7 @@ def campaign(args: argparse.Namespace) -> int:
         for what, counter in counts([scenario_of(x, seed) for x in indices]).items()
         for which, count in sorted(counter.items())
     ]
-    show('number of scenarios of each', rows)
+    print_rows('number of scenarios of each', rows)
     breaches = [one for one in zip(indices, found, strict=True) if one[1]]
     for index, violation in breaches[:MOST]:
         least = reduced(scenario_of(index, seed))

@@ -38,12 +38,13 @@ from campaigns.fuzz_inputs import (
     time_limit,
     tree_of,
 )
-from campaigns.support import described, run_all, show
+from campaigns.support import described, run_all
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import seed as hypothesis_seed
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
+from benchmark.measuring import print_rows
 from robot_dynamics_ros.__main__ import main as command_line
 from robot_dynamics_ros.cli.arguments import option
 from robot_dynamics_ros.constraints.program_file import load_program, shipped_programs
@@ -343,7 +344,7 @@ def main(args: argparse.Namespace) -> int:
         row = {'kind': kind, 'accepted': verdicts['accepted'], 'refused': verdicts['refused']}
         row['chunks with a violation'] = sum(bool(one.violation) for one in own)
         rows.append(row | {'slowest, s': max(one.slowest for one in own)})
-    show('Mutated inputs', rows)
+    print_rows('Mutated inputs', rows)
     violated = [one for one in results if one.violation]
     for (kind, count, seed), _, violation, _ in violated:
         print(f'python test/campaigns fuzz --kind {kind} -n {count} --seed {seed}\n{violation}')

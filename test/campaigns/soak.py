@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import psutil
-from campaigns.support import show
 from diagnostic_msgs.msg import DiagnosticArray
 from peer import Peer
 from processes import Processes, free_domain
@@ -21,6 +20,7 @@ from rclpy.parameter import Parameter
 from samples import shipped, shipped_parameters
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
+from benchmark.measuring import print_rows
 from robot_dynamics_ros.cli.arguments import option
 from robot_dynamics_ros.errors import PeerTimeoutError
 from robot_dynamics_ros.ros.node_parameters import lockstep_parameters
@@ -147,7 +147,7 @@ def main(args: argparse.Namespace) -> int:
         row = {'process': name, 'figure': kind, 'second': f'{second:.1f}', 'last': f'{last:.1f}'}
         rows.append(row)
         growing += [f'{name}: {kind}'] if grown(kind, second, last) else []
-    show('second and last quarter', rows)
+    print_rows('second and last quarter', rows)
     print(f'{args.ticks} ticks at {rate:.0f} a second; grown: {", ".join(growing) or "nothing"}')
     return int(bool(growing))
 
