@@ -15,6 +15,7 @@ import numpy as np
 import pinocchio
 import pytest
 import tables
+from numpy.testing import assert_allclose, assert_array_equal
 from samples import sample
 from still_arm import MS, StillArm, driver_of
 
@@ -161,14 +162,14 @@ def test_silence_is_counted_on_the_clock_of_the_arrivals_and_control_begins_anew
     assert session.patience_ns(heard + 30 * MS) == 70 * MS
     watched = [session.watch(heard + ms * MS, problem='no longer seen') for ms in (99, 100, 120)]
     assert watched == [False, True, True]
-    np.testing.assert_allclose(session.command, GRAVITY, atol=1e-10)
+    assert_allclose(session.command, GRAVITY, atol=1e-10)
     assert session.patience_ns(heard + 100 * MS) == STOP_PERIOD_NS
     assert session.timeouts == 1
     assert run.said() == [SILENT.format(' (no longer seen)')]
     away = PLACE + 0.005
     run.states(90, away)  # a glide: 24 ms of 40 rad/s^2, and the bandwidth of 100 rad/s
     assert session.mode is SessionMode.HOLDING
-    np.testing.assert_array_equal(loop.reference.position, away)
+    assert_array_equal(loop.reference.position, away)
     assert session.watch(run.now + 200 * MS, 'joint_states', has_ended=True)
     assert len(run.said()) == 1  # a driver that has ended is no error
 
@@ -215,7 +216,7 @@ def test_a_paused_simulator_repeats_its_state_and_ends_a_silence_with_it(simulat
     assert run.session.mode is (SessionMode.HOLDING if simulated else SessionMode.STOPPED)
     assert run.session.watch(run.now) is not simulated
     if simulated:
-        np.testing.assert_allclose(run.session.command, GRAVITY, atol=1e-10)
+        assert_allclose(run.session.command, GRAVITY, atol=1e-10)
         held = f'held: states returned after a timeout{run.session.goals.subject}'
         assert run.session.remarks[-1].status == held
 
@@ -375,7 +376,7 @@ def test_a_driver_that_bears_friction_alone_leaves_gravity_to_the_permitted_effo
     for term in ('friction', 'gravity'):
         run = Driven(given, driver=driver_of(TREE, compensated_by_driver=[term])).active()
         limits.append(run.session.loop.guard.bounds[-1])
-    np.testing.assert_array_equal(limits, np.outer([0.5, 1.0], TREE.effort_limit))
+    assert_array_equal(limits, np.outer([0.5, 1.0], TREE.effort_limit))
 
 
 def test_an_arm_that_was_stopped_while_its_reference_moved_rests_for_a_tare():
@@ -419,7 +420,7 @@ def test_an_error_that_nobody_foresaw_ends_in_the_stop_action_and_a_named_report
     run.change(**change)
     held = run.states(100)[-1]  # the law works again, but has not been inspected
     assert session.mode is SessionMode.FAULTED
-    np.testing.assert_allclose(held, GRAVITY, atol=1e-10)  # held where it is
+    assert_allclose(held, GRAVITY, atol=1e-10)  # held where it is
     session.deactivate()
     session.activate(run.now)
     assert (session.mode, session.fault) == (SessionMode.HOLDING, None)
@@ -447,9 +448,9 @@ def test_where_even_the_stop_action_fails_no_effort_is_commanded():
     run = Driven().active()
     loop = run.session.loop
     loop.law.effort = loop._brake.effort = broken
-    np.testing.assert_allclose(run.states(1), [GRAVITY], atol=1e-10)
+    assert_allclose(run.states(1), [GRAVITY], atol=1e-10)
     loop.stop_law.effort = broken
-    np.testing.assert_array_equal(run.states(1), [STILL])
+    assert_array_equal(run.states(1), [STILL])
 
 
 @pytest.mark.parametrize('leave', [ControllerSession.deactivate, ControllerSession.end])
@@ -458,7 +459,7 @@ def test_where_the_last_command_fails_none_is_left_acting(leave):
     session = run.session
     session.loop.tick_without_state = broken
     assert leave(session)
-    np.testing.assert_array_equal(session.command, STILL)
+    assert_array_equal(session.command, STILL)
     assert not session.controls
     deactivates = leave is ControllerSession.deactivate
     assert (session.log.dated[-1].kind == 'deactivate') == deactivates, 'a replay ends, too'
@@ -490,7 +491,7 @@ def test_a_law_that_replaces_one_without_a_finite_effort_acts_at_once():
     run.states(30)
     assert len(run.said()) == 1
     assert run.session.loop.limiter.refusals == 30
-    np.testing.assert_allclose(run.commands[-1], GRAVITY, atol=1e-9)
+    assert_allclose(run.commands[-1], GRAVITY, atol=1e-9)
 
 
 @pytest.mark.parametrize('place', [1, 2])
@@ -499,7 +500,7 @@ def test_a_law_that_changes_the_state_is_stopped_instead_of_misleading_the_guard
     run.session.loop.law.effort = lambda *given: given[place].fill(0.0)
     held = run.states(100)[-1]
     assert 'read-only' in run.said()[0]
-    np.testing.assert_allclose(held, GRAVITY, atol=1e-10)
+    assert_allclose(held, GRAVITY, atol=1e-10)
 
 
 def test_an_error_that_every_state_repeats_is_reported_once():
@@ -582,7 +583,7 @@ def test_other_gains_reach_what_holds_an_arm_that_is_not_enabled_at_once():
         run.change(natural_frequency=[frequency])
         run.states(200, PLACE + 1e-4)
         pulls.append(run.session.loop.decompose()['feedback'])
-    np.testing.assert_allclose(pulls[1], 0.25 * pulls[0], rtol=1e-6)
+    assert_allclose(pulls[1], 0.25 * pulls[0], rtol=1e-6)
 
 
 def test_a_change_is_prepared_while_the_ticks_go_on_and_acts_with_its_commit():
@@ -617,7 +618,7 @@ def test_a_change_to_what_is_changes_no_command():
     limiter = run.session.loop.limiter
     before = limiter.state.copy(), run.session.follower
     run.change(contact_reaction='float', law=run.session.parameters['law'])
-    np.testing.assert_array_equal(limiter.state, before[0])
+    assert_array_equal(limiter.state, before[0])
     assert run.session.follower is before[1]
 
 
@@ -733,11 +734,11 @@ def test_a_payload_is_carried_and_put_down_by_the_model():
     with_load = run.commands[-1]
     assert np.abs(with_load - GRAVITY).max() > 1.0
     assert prepare_payload(run.session, False)() == 'carrying nothing'
-    np.testing.assert_allclose(run.states(600)[-1], GRAVITY, atol=1e-10)  # so that nothing jumps
+    assert_allclose(run.states(600)[-1], GRAVITY, atol=1e-10)  # so that nothing jumps
     assert run.wait()
     assert prepare_payload(run.session, True)() == 'carrying 2 kg on tool'
     assert run.wait(30)  # no state tells how much time has passed: at once
-    np.testing.assert_allclose(run.commands[-1], with_load, atol=1e-10)
+    assert_allclose(run.commands[-1], with_load, atol=1e-10)
 
 
 def test_a_floating_arm_is_damped_by_what_it_carries_by_now():
@@ -749,7 +750,7 @@ def test_a_floating_arm_is_damped_by_what_it_carries_by_now():
         prepare_payload(run.session, False)()
         run.states(600, v=STILL + 0.01)
         dampings.append(run.session.loop.decompose()['damping'])
-    np.testing.assert_allclose(*dampings, rtol=1e-3)
+    assert_allclose(*dampings, rtol=1e-3)
 
 
 # Motions inwards, and motions that begin at the arm -------------------------------------------
@@ -779,4 +780,4 @@ def test_a_goal_that_begins_at_the_arm_is_taken_though_the_reference_is_elsewher
         run.state(hanging)
         way.append(reference.copy())
     assert (np.abs(np.diff(way, axis=0)) <= 1.5e-3 * TREE.velocity_limit).all()
-    np.testing.assert_allclose(way[-1], PLACE, atol=1e-12)
+    assert_allclose(way[-1], PLACE, atol=1e-12)

@@ -4,8 +4,6 @@
 The oracles are the gears written out by hand, finite differences, and the power of both sides.
 """
 
-from __future__ import annotations
-
 import math
 from functools import partial
 
