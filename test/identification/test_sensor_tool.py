@@ -9,7 +9,7 @@ import pytest
 import tables
 import yaml
 from bags import SECOND, Message, T, header, state, text
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from oracles import PinocchioOracle
 from recorded_arm import measured_arm
 from samples import DOWN_Z, sample
@@ -62,6 +62,9 @@ def poses(oracle, which=POSES):
     return [SensorPose(np.array(q), oracle.measured(q), 50) for q in which]
 
 
+ZERO, EXACT = SensorPose(np.zeros(4), np.zeros(6), 9), poses(SensorOracle())
+
+
 # Weighed -----------------------------------------------------------------------------------------
 
 
@@ -73,24 +76,32 @@ def test_three_poses_give_mass_centre_and_bias(gravity):
     assert max(tool.residual) < 1e-12
 
 
-@pytest.mark.parametrize('count', [3, 5])
-def test_its_deviations_are_those_of_the_noise(count):
-    """Of 200 estimates; of three poses 13 % were beyond two deviations, and up to 19 of them."""
-    exact, rng, normal = poses(SensorOracle(), POSES[:count]), np.random.default_rng(5), []
+@pytest.mark.parametrize(('count', 'mass'), [(3, MASS), (5, MASS), (3, 0.1), (3, 0.04), (3, 0.0)])
+def test_its_deviations_are_those_of_the_noise(count, mass):
+    """Of 200 estimates; of three poses 13 % were beyond two deviations, and up to 19 of them.
+
+    Of a light tool in three poses 74 % were told as nothing, most of them beyond two deviations.
+    """
+    rng, normal = np.random.default_rng(5), []
+    exact = [BIAS + mass / MASS * (x.wrench - BIAS) for x in EXACT[:count]]
     for _ in range(200):
-        noisy = [x._replace(wrench=x.wrench + 0.1 * rng.normal(size=6)) for x in exact]
+        felt = [x + 0.1 * rng.normal(size=6) for x in exact]
+        noisy = [x._replace(wrench=wrench) for x, wrench in zip(EXACT, felt, strict=False)]
         tool = estimate_tool(ARM.tree, 'tool', noisy)
-        errors = np.array([tool.mass, *tool.com, *tool.bias]) - [MASS, *COM, *BIAS]
+        errors = np.array([tool.mass, *tool.com, *tool.bias]) - [mass, *COM, *BIAS]
         deviations = [tool.mass_deviation, *tool.com_deviation, *tool.bias_deviation]
         normal.append(errors / deviations)
+        assert tool.mass or not tool.com.any()
+    size = np.abs(normal)
     # Three deviations cover 99.7 %, whatever the number of poses; of 2000 values 99.3 % do.
-    assert np.mean(np.abs(normal) < 3.0) > 0.993
+    assert np.mean(size[np.isfinite(size)] < 3.0) > 0.993
+    assert np.mean(size[:, 0] < 2.0) > 0.95
     # Student's distribution with 9 to 11 degrees of freedom has an RMS of 1.13, and the factor is
     # 1.3 to 1.36; with 3 to 5 it has up to 1.7, and 1.8 to 3.1.
-    assert 0.4 < np.sqrt(np.mean(np.square(normal), axis=0)).min() < 1.0
+    if mass == MASS:
+        assert 0.4 < np.sqrt(np.mean(np.square(size), axis=0)).min() < 1.0
 
 
-ZERO, EXACT = SensorPose(np.zeros(4), np.zeros(6), 9), poses(SensorOracle())
 ALIKE = poses(SensorOracle(), [POSES[0], (2.0, 0.21, -0.31), POSES[1], POSES[1]])
 SCARA, FLOATING = sample('scara').tree, ARM.tree.with_gravity((0, 0, 0))
 NEGATIVE, ROLLED = (
@@ -106,32 +117,6 @@ estimate_tool(FLOATING, 'tool', EXACT)    | RecordingError: gravity: is zero
 estimate_tool(ARM.tree, 'tool', NEGATIVE) | RecordingError: negate it
 estimate_tool(ARM.tree, 'tool', ROLLED)   | RecordingError: is tool the link in whose axes they are
 """, globals())  # fmt: skip
-
-
-def test_a_sensor_without_a_tool_has_a_bias_only():
-    """Or one within about its deviation; of three poses, as Student's distribution has it."""
-    rng, normal = np.random.default_rng(5), []
-    for _ in range(200):
-        bare = [x._replace(wrench=BIAS + 0.05 * rng.normal(size=6)) for x in EXACT[:3]]
-        tool = estimate_tool(ARM.tree, 'tool', bare)
-        assert tool.mass < 3.0 * tool.mass_deviation
-        if not tool.mass:
-            assert_array_equal(tool.com, 0.0)
-            normal.append((tool.bias - BIAS) / tool.bias_deviation)
-    assert len(normal) > 150
-    assert np.mean(np.abs(normal) < 3.0) > 0.993
-
-
-@pytest.mark.parametrize('mass', [0.02, 0.05])
-def test_a_light_tool_is_told_with_its_deviation(mass):
-    """Of 0.02 kg in three poses 74 of 100 were told as nothing, by two deviations or more off."""
-    rng, near = np.random.default_rng(5), []
-    for _ in range(100):
-        light = [x._replace(wrench=BIAS + (x.wrench - BIAS) * mass / MASS) for x in EXACT[:3]]
-        noisy = [x._replace(wrench=x.wrench + 0.05 * rng.normal(size=6)) for x in light]
-        tool = estimate_tool(ARM.tree, 'tool', noisy)
-        near.append(abs(tool.mass - mass) < 2.0 * tool.mass_deviation)
-    assert np.mean(near) > 0.95
 
 
 def test_motion_gaps_and_damaged_measurements_are_no_poses():
