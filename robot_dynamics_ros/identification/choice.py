@@ -38,7 +38,7 @@ _LEFT = 0.25  # minimum share of the samples in motion that the filter must leav
 _HIGHER = 1.3  # factor by which the cut-off is raised
 _CLEAR = 0.05  # relative increase of the residual accepted to keep slow samples
 _SAME = 0.01  # relative difference of residuals below which candidates are equivalent
-_STATES = 20_000  # states used, from the start of a recording
+_STATES = 20_000  # states used, from the start of a motion
 _STANDSTILLS = (1.0, 3.0, 9.0)  # times the lowest standstill speed
 _CUTOFFS = (4.0, 6.0, 10.0, 15.0, 25.0, 40.0)  # Hz
 _WIDE = 2.0  # times the bandwidth of the motion: lowest cut-off
@@ -131,7 +131,7 @@ def choose_preparation(
         return Choice(ways[0])
     scores = dict[Preparation, float]()
     for way in ways:
-        samples = prepare(recording.rows(slice(_STATES)), unknowns.tree, way).about(_ENOUGH)
+        samples = prepare(_motion(recording), unknowns.tree, way).about(_ENOUGH)
         fitted = estimate(summarize(samples, unknowns, base), base)
         # Geometric mean of the residuals, as in the likelihood: lower is better.
         mean = np.mean(np.log(fitted.noise[fitted.counts > 0]))
@@ -183,6 +183,14 @@ def _without_lag(
     return replace(choice, lag=kept)
 
 
+def _motion(recording: Recording) -> Recording:
+    """Return the states of a recording from shortly before a joint has left its first position."""
+    way = np.abs(recording.position - recording.position[0])
+    left = int(np.argmax((way > 0.1 * way.max(axis=0)).any(axis=1)))
+    first = max(left - _STATES // 10, 0)
+    return recording.rows(slice(first, first + _STATES))
+
+
 def _longest(recording: Recording, tree: Robot) -> tuple[Recording, float]:
     """Return the longest part without gaps, and its rate, Hz."""
     piece = longest_piece(recording.of_joints(tree.joint_names))
@@ -208,7 +216,7 @@ def _by_evidence(
     fitted = estimate(blocks, base)
     most = np.where(fitted.counts > 0, _HARDLY * fitted.noise, np.inf)
     rested, raised, at_rest = _resting(stretches, unknowns.tree, highest)
-    changed = _filtered_change(piece.rows(slice(_STATES)), rate, unknowns.tree)
+    changed = _filtered_change(_motion(piece), rate, unknowns.tree)
     ladder = [hz for hz in ladder if (changed(hz) <= most).all()] or ladder[-1:]
     start = rested if raised else highest
     best, tried = _filtered(stretches, [replace(start, cutoff=hz) for hz in ladder])

@@ -210,15 +210,21 @@ def test_each_timing_pairs_its_own_states_and_commands(free, run):
 
 @pytest.mark.slow
 def test_the_data_choose_their_timing_and_delay(arm, free):
-    """That of a semi-implicit plant is chosen in the tests of recordings of Gazebo."""
+    """Also after a rest. That of Gazebo is chosen in the tests of recordings of Gazebo."""
     made = midpoint_run(arm, DRIVES, periodic_motion(1, 2, 6.0, STEP / 2), STEP)
     # The command in answer to a state acts two steps later; the last ones are lost.
     made = replace(made, effort=np.vstack([made.effort[2:], np.full((2, 2), np.nan)]))
     unknowns = Unknowns(free)
     way = Request(cutoff=None)
-    choice = choose_preparation(made, unknowns, structural_base(unknowns), way)
-    assert (choice.preparation.timing, choice.preparation.delay) == ('continuous', 2)
-    assert 'timing continuous, delay 2 periods, no filter' in choice.sentence()
+    rows = np.arange(-21_000, len(made.time))
+    time = STEP * rows - (rows < 0)  # a gap, in which it begins to move
+    stamps = np.rint(1e9 * time).astype(int)
+    rested = replace(made.rows(np.maximum(rows, 0)), time=time, stamp_ns=stamps)
+    rested.velocity[rows < 0] = 0.0
+    for recording in (made, rested):
+        choice = choose_preparation(recording, unknowns, structural_base(unknowns), way)
+        assert (choice.preparation.timing, choice.preparation.delay) == ('continuous', 2)
+        assert 'timing continuous, delay 2 periods, no filter' in choice.sentence()
 
 
 # ---- used samples -------------------------------------------------------------------------------
