@@ -125,7 +125,6 @@ class TrajectoryWatch(NamedTuple):
         path: Tolerances during the motion, see ``tolerances``.
         goal: Tolerances at the end.
         goal_time: Time after the end within which the goal must be reached, s; may be infinite.
-        duration: Duration of the trajectory, s.
     """
 
     joints: Sequence[str]
@@ -133,18 +132,20 @@ class TrajectoryWatch(NamedTuple):
     path: Array
     goal: Array
     goal_time: float
-    duration: float
 
-    def verdict(self, elapsed: float, reference: Reference, q: Array, v: Array) -> Outcome | None:
+    def verdict(
+        self, elapsed: float, duration: float, reference: Reference, q: Array, v: Array
+    ) -> Outcome | None:
         """Return the outcome of the trajectory, or None while it continues.
 
         Args:
             elapsed: Time since its start, s; negative before.
+            duration: Duration of the trajectory, s.
             reference: The joint reference.
             q: Measured positions, shape (n,), rad or m.
             v: Measured velocities, shape (n,), rad/s or m/s.
         """
-        moving = elapsed < self.duration
+        moving = elapsed < duration
         worst = self._first_violation(self.path if moving else self.goal, reference, q, v)
         if moving:
             if not worst:
@@ -153,7 +154,7 @@ class TrajectoryWatch(NamedTuple):
             return Outcome(ResultCode.PATH_TOLERANCE_VIOLATED, reason)
         if not worst:
             return Outcome(ResultCode.SUCCESSFUL)
-        late = elapsed - self.duration
+        late = elapsed - duration
         if late <= self.goal_time:
             return None
         reason = f'{worst} goal tolerance at {elapsed:.3f} s, {late:.3f} s after the end'
@@ -237,8 +238,7 @@ class GoalTracker:
         if watch is not None or self._watch is not None:
             self.preempt('trajectory' if watch is None else 'incoming action')
         generator, self.subject = self._loop.generator, subject
-        self._watch = watch and watch._replace(duration=generator.progress[1])
-        self._ended, self._period = ended, feedback_period
+        self._watch, self._ended, self._period = watch, ended, feedback_period
         self._next_feedback = math.inf if watch is None else 0.0
         self._holds, self.active = generator.holds, True
 
@@ -257,7 +257,7 @@ class GoalTracker:
             if not loop.generator.moving:
                 self._end(Outcome(ResultCode.SUCCESSFUL))
             return False
-        outcome = self._watch.verdict(loop.generator.progress[0], loop.reference, loop.q, loop.v)
+        outcome = self._watch.verdict(*loop.generator.progress, loop.reference, loop.q, loop.v)
         if outcome is not None:
             self._end(outcome)
         return outcome is not None and outcome.code is not ResultCode.SUCCESSFUL
@@ -342,7 +342,7 @@ def _watch(tree: Robot, request: Any, parameters: Values) -> TrajectoryWatch:
     end = tolerances(names, defaults['goal'], rate, request.goal_tolerance)
     requested = request.goal_time_tolerance
     late = goal_time(requested.sec + 1e-9 * requested.nanosec, parameters['constraints.goal_time'])
-    return TrajectoryWatch(names, tree.joint_is_prismatic, path, end, late, duration=0.0)
+    return TrajectoryWatch(names, tree.joint_is_prismatic, path, end, late)
 
 
 def refusal(error: RobotDynamicsError, *, of_names: bool = False) -> RefusedGoalError:

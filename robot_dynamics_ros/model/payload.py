@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from robot_dynamics_ros.errors import ModelError
 from robot_dynamics_ros.model.robot_tree import Robot
-from robot_dynamics_ros.parameters import Parameter
+from robot_dynamics_ros.parameters import Parameter, Values
 from robot_dynamics_ros.spatial.inertia import (
     RigidBodyInertia,
     combine,
@@ -53,7 +51,7 @@ class Payload:
     frame: str = 'tool'
 
 
-def payload_from_parameters(values: Mapping[str, Any]) -> Payload | None:
+def payload_from_parameters(values: Values) -> Payload | None:
     """Return the payload described by parameters; None if its mass is 0.
 
     Args:
@@ -69,7 +67,7 @@ def payload_from_parameters(values: Mapping[str, Any]) -> Payload | None:
     )
 
 
-def loaded(tree: Robot, values: Mapping[str, Any]) -> Robot:
+def loaded(tree: Robot, values: Values) -> Robot:
     """Return the robot with the payload that parameters describe, if they do.
 
     Raises:

@@ -11,7 +11,7 @@ from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model.build import EffortLimit
 from robot_dynamics_ros.model.load import load_robot
 from robot_dynamics_ros.model.robot_tree import Robot
-from robot_dynamics_ros.parameters import Parameter, spread
+from robot_dynamics_ros.parameters import Parameter, Values, spread
 from robot_dynamics_ros.yaml_reader import written
 
 P = Parameter
@@ -52,7 +52,7 @@ ROBOT = (
 
 
 def robot_from_parameters(
-    values: Mapping[str, Any], topic_description: str = '', driver_limits: EffortLimit = None
+    values: Values, topic_description: str = '', driver_limits: EffortLimit = None
 ) -> Robot:
     """Load the robot that a node's parameters specify.
 
@@ -95,7 +95,7 @@ def robot_from_parameters(
     return load_robot(source, values['gravity'], effort_limit=limits, **options)
 
 
-def choice_of_joints(values: Mapping[str, Any]) -> dict[str, Any]:
+def choice_of_joints(values: Values) -> dict[str, Any]:
     """Return the joint selection in parameters or arguments, as keywords of ``load_robot``.
 
     Raises:
@@ -138,13 +138,13 @@ def assignments(what: str, words: Iterable[str]) -> dict[str, str]:
     return values
 
 
-def measured_joints(values: Mapping[str, Any]) -> tuple[str, ...]:
+def measured_joints(values: Values) -> tuple[str, ...]:
     """Return the joints that are locked at their measured position at activation."""
     locked = assignments('locked', values.get('locked', ()))
     return tuple(name for name, text in locked.items() if text == 'measured')
 
 
-def with_locked(values: Mapping[str, Any], positions: Mapping[str, float]) -> dict[str, Any]:
+def with_locked(values: Values, positions: Mapping[str, float]) -> dict[str, Any]:
     """Return parameters with joints locked at given positions, rad or m, by name."""
     words = assignments('locked', values.get('locked', ()))
     words |= {name: repr(position) for name, position in positions.items()}

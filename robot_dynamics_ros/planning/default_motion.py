@@ -14,7 +14,7 @@ joints move by sines.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice, product
@@ -35,7 +35,7 @@ from robot_dynamics_ros.geometry.collisions import CollisionChecker, Obstacles, 
 from robot_dynamics_ros.kinematics.tool_task import ranges, tool_task
 from robot_dynamics_ros.model import Robot, frame_jacobian, frame_pose
 from robot_dynamics_ros.model.arm import chain_hint
-from robot_dynamics_ros.parameters import defaults
+from robot_dynamics_ros.parameters import Values, defaults
 from robot_dynamics_ros.planning.postures import (
     STILL,
     arm_length,
@@ -113,14 +113,14 @@ class DefaultMotion:
         return tool_path(tree, given, self.home, circle, step=step, tolerance=1e-4)
 
 
-def duration_of(settings: Mapping[str, Any]) -> float:
+def duration_of(settings: Values) -> float:
     """Return the duration of a motion without its approach, s; parameters as of an own arm."""
     if settings['kind'] == 'sine':
         return float(settings['duration_s'])
     return circle_of(settings).length / float(settings['speed']) + float(settings['ramp_s'])
 
 
-def described(settings: Mapping[str, Any]) -> str:
+def described(settings: Values) -> str:
     """Return what a motion is, from the parameters of the trajectory node of an own arm."""
     given = {**defaults(MOTION), **settings}
     seconds = f'{duration_of(given):.3g} s'

@@ -38,7 +38,7 @@ from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.model import Robot, frame_pose
 from robot_dynamics_ros.model.payload import PAYLOAD
 from robot_dynamics_ros.model.robot_parameters import ROBOT
-from robot_dynamics_ros.parameters import FixedParameter, Parameter, checked, only, spread
+from robot_dynamics_ros.parameters import FixedParameter, Parameter, Values, checked, only, spread
 from robot_dynamics_ros.planning.motions import Quintic, Sine, ToolPath, WavyCurve
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
@@ -83,7 +83,7 @@ class SampledTrajectory:
     heaviest: str = ''
 
 
-def make_plan(tree: Robot, settings: Mapping[str, Any], q: Array) -> SampledTrajectory:
+def make_plan(tree: Robot, settings: Values, q: Array) -> SampledTrajectory:
     """Return the sampled motion that the parameters describe.
 
     For tool paths, ``home`` and other inverse-kinematics branches are tried if the current posture
@@ -121,14 +121,14 @@ def make_plan(tree: Robot, settings: Mapping[str, Any], q: Array) -> SampledTraj
     return replace(plan, remarks=remarks)
 
 
-def check_motion(tree: Robot, settings: Mapping[str, Any]) -> None:
+def check_motion(tree: Robot, settings: Values) -> None:
     """Check what does not depend on where the arm is; arguments and errors of ``make_plan``."""
     settings = checked(MOTION, settings, tree.n)
     if settings['kind'] in _OF_JOINTS:
         KINDS[settings['kind']](tree, settings, np.zeros(tree.n))
 
 
-def is_possible(tree: Robot, settings: Mapping[str, Any], q: Array) -> bool:
+def is_possible(tree: Robot, settings: Values, q: Array) -> bool:
     """Return whether an arm at q is within its limits and free; arguments of ``make_plan``."""
     checker = _checker(tree, checked(MOTION, settings, tree.n))[0]
     inside = (q >= tree.reference_lower) & (q <= tree.reference_upper)
@@ -184,7 +184,7 @@ def circle_settings(
 
 def _planned(
     tree: Robot,
-    settings: Mapping[str, Any],
+    settings: Values,
     q: Array,
     posture: Array,
     checker: CollisionChecker | None,
@@ -233,7 +233,7 @@ def _largest_effort(tree: Robot, spline: JointSpline, step: float) -> tuple[floa
     return float(most.max()), tree.joint_names[int(most.argmax())]
 
 
-def _check_duration(settings: Mapping[str, Any], seconds: float) -> None:
+def _check_duration(settings: Values, seconds: float) -> None:
     """Raise an error if a motion that takes this long at full speed, s, is too long to send."""
     name, rate = _DURATION_PARAMETER[settings['kind']], settings['sample_rate']
     points, duration = seconds * rate, seconds / settings['speed_scale']
@@ -246,15 +246,13 @@ def _check_duration(settings: Mapping[str, Any], seconds: float) -> None:
         )
 
 
-def _checker(
-    tree: Robot, settings: Mapping[str, Any]
-) -> tuple[CollisionChecker | None, tuple[str, ...]]:
+def _checker(tree: Robot, settings: Values) -> tuple[CollisionChecker | None, tuple[str, ...]]:
     if not settings['avoid_collisions']:
         return None, ()
     return make_checker(tree, Obstacles.of(settings['boxes'], settings['ground_below']))
 
 
-def _postures(tree: Robot, settings: Mapping[str, Any], q: Array) -> Iterator[Array]:
+def _postures(tree: Robot, settings: Values, q: Array) -> Iterator[Array]:
     """Yield the current posture and, for a tool path, others from which it may begin."""
     yield q
     frame = settings['tool_frame']
@@ -277,12 +275,12 @@ def _postures(tree: Robot, settings: Mapping[str, Any], q: Array) -> Iterator[Ar
             yield tree.nearest_turn(other.q, q)
 
 
-def _point(tree: Robot, settings: Mapping[str, Any], q: Array) -> Trajectory:
+def _point(tree: Robot, settings: Values, q: Array) -> Trajectory:
     goal = tree.nearest_turn(_per_joint(tree, settings, 'goal'), q)
     return Quintic(q, goal, settings['duration_s'])
 
 
-def _waypoints(tree: Robot, settings: Mapping[str, Any], q: Array) -> Trajectory:
+def _waypoints(tree: Robot, settings: Values, q: Array) -> Trajectory:
     times, flat = settings['waypoint_times'], settings['waypoints']
     if len(flat) != len(times) * tree.n:
         raise ParameterError(
@@ -299,7 +297,7 @@ def _waypoints(tree: Robot, settings: Mapping[str, Any], q: Array) -> Trajectory
     return JointSpline(Points.at_rest([0.0, *times], np.array(points)))
 
 
-def _file(tree: Robot, settings: Mapping[str, Any], q: Array) -> Trajectory:
+def _file(tree: Robot, settings: Values, q: Array) -> Trajectory:
     if not settings['file']:
         raise ParameterError('file', '', 'give the path of a YAML file with a JointTrajectory')
     start, continuous = Reference(tree.n), tree.joint_is_continuous
@@ -307,7 +305,7 @@ def _file(tree: Robot, settings: Mapping[str, Any], q: Array) -> Trajectory:
     return trajectory_of_file(settings['file'], tree.joint_names, continuous, start)
 
 
-def _sine(tree: Robot, settings: Mapping[str, Any], q: Array) -> Trajectory:
+def _sine(tree: Robot, settings: Values, q: Array) -> Trajectory:
     amplitude, frequency, phase = (
         _per_joint(tree, settings, name) for name in ('amplitude', 'frequency', 'phase')
     )
@@ -315,24 +313,24 @@ def _sine(tree: Robot, settings: Mapping[str, Any], q: Array) -> Trajectory:
     return Sine(centre, amplitude, frequency, phase, settings['ramp_s'], settings['duration_s'])
 
 
-def _circle(tree: Robot, settings: Mapping[str, Any], q: Array) -> Trajectory:
+def _circle(tree: Robot, settings: Values, q: Array) -> Trajectory:
     return tool_path(tree, settings, q, circle_of(settings))
 
 
-def circle_of(settings: Mapping[str, Any]) -> Circle:
+def circle_of(settings: Values) -> Circle:
     """Return the circle of the parameters of kind circle."""
     names = ('center', 'radius', 'normal', 'toward', 'laps')
     return Circle(*(settings[name] for name in names))
 
 
-def _line(tree: Robot, settings: Mapping[str, Any], q: Array) -> Trajectory:
+def _line(tree: Robot, settings: Values, q: Array) -> Trajectory:
     frame = tree.frame(settings['tool_frame'], 'tool_frame')
     start = frame_pose(tree, q, frame).p_WF
     return tool_path(tree, settings, q, Line(start.tolist(), settings['line_to']))
 
 
 def tool_path(
-    tree: Robot, settings: Mapping[str, Any], q: Array, curve: Curve, **accuracy: float
+    tree: Robot, settings: Values, q: Array, curve: Curve, **accuracy: float
 ) -> ToolPath:
     """Return the motion of the tool along a curve by the parameters of kinds circle and line.
 
@@ -356,12 +354,12 @@ def tool_path(
     return ToolPath(task, curve, settings['speed'], settings['ramp_s'], q, **accuracy)
 
 
-def _per_joint(tree: Robot, settings: Mapping[str, Any], name: str) -> Array:
+def _per_joint(tree: Robot, settings: Values, name: str) -> Array:
     return np.array(spread(settings[name], tree.n))
 
 
 #: Builder of each kind: takes the robot, the parameters and the current joint positions.
-KINDS: dict[str, Callable[[Robot, Mapping[str, Any], Array], Trajectory]] = {
+KINDS: dict[str, Callable[[Robot, Values, Array], Trajectory]] = {
     'point': _point,
     'waypoints': _waypoints,
     'sine': _sine,

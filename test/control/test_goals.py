@@ -43,14 +43,12 @@ def test_path_tolerances_count_until_the_end_and_those_of_the_goal_from_then_on(
     """The error is reference minus state."""
     goal = np.array([(0.01, 0.02), (given.get('fastest', math.inf),) * 2])
     path = np.array([given.get('path', (0.1, 0.2)), ANY])
-    watch = TrajectoryWatch(
-        JOINTS, (False, True), path, goal, given.get('late', 0.5), duration=2.0
-    )
+    watch = TrajectoryWatch(JOINTS, (False, True), path, goal, given.get('late', 0.5))
     reference = Reference(2)
     reference.position[:], reference.velocity[:] = [1.0, 3.0], [0.5, -0.5]
     q = reference.position - given['error']
     v = reference.velocity - given.get('rate', (0.0, 0.0))
-    found = watch.verdict(given['elapsed'], reference, q, v)
+    found = watch.verdict(given['elapsed'], 2.0, reference, q, v)
     assert re.match(said, f'{found.code.name}: {found.reason}' if found else 'goes on')
 
 
