@@ -35,7 +35,7 @@ from robot_dynamics_ros.ros.rclpy_compat import (
 )
 from robot_dynamics_ros.ros.spinning import apply_real_time, freeze_objects
 
-_AUTOSTART_PERIOD_S = 0.02
+_AUTOSTART_S = 0.02
 _WAITING_FOR_CONFIGURE = 'waiting for the transition configure'
 _WAITING_FOR_ACTIVATE = 'waiting for the transition activate'
 _LOG_PERIOD_S = 5.0  # at which it is said what the node is waiting for
@@ -68,9 +68,7 @@ class Controller(LifecycleNode):
         for service in parameter_services(self):
             respond_later(service, partial(self._set_parameters, service.callback))
         refuse_impossible_transitions(self)
-        self._autostart = self.create_timer(
-            _AUTOSTART_PERIOD_S, self._start_when_ready, clock=STEADY
-        )
+        self._autostart = self.create_timer(_AUTOSTART_S, self._start_when_ready, clock=STEADY)
         if not self._value('autostart'):
             self._autostart.cancel()
         elif self._has_description():
