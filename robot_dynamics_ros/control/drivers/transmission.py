@@ -70,11 +70,10 @@ class TransmissionProfile:
 
 def _condition(a: Array) -> float:
     """Return the condition number of a matrix after scaling of its rows and columns."""
-    rows = np.abs(a).max(axis=1, keepdims=True)
-    scaled = a / np.where(rows > 0.0, rows, 1.0)
-    columns = np.abs(scaled).max(axis=0, keepdims=True)
-    scaled = scaled / np.where(columns > 0.0, columns, 1.0)
-    return float(np.linalg.cond(scaled)) if np.isfinite(scaled).all() else float('inf')
+    with np.errstate(invalid='ignore'):  # of a row or column of zeros
+        for axis in (1, 0):
+            a = a / np.abs(a).max(axis=axis, keepdims=True)
+    return float(np.linalg.cond(a)) if np.isfinite(a).all() else float('inf')
 
 
 class Transmission:
