@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from robot_dynamics_ros.constraints.constraint import Constraint, MovingFrame, Stack
-from robot_dynamics_ros.constraints.curves import ORIGIN, UP
+from robot_dynamics_ros.constraints.curves import ORIGIN, UP, Numbers
 from robot_dynamics_ros.constraints.error_dynamics import gains_from_frequency
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.signals import Followed, Signal
@@ -72,9 +72,9 @@ class Pitch(Constraint):
         name: str,
         frame: str,
         angle: Signal,
-        hinge: Sequence[float] = UP,
-        approach: Sequence[float] = (0.0, 1.0, 0.0),
-        up: Sequence[float] = UP,
+        hinge: Numbers = UP,
+        approach: Numbers = (0.0, 1.0, 0.0),
+        up: Numbers = UP,
     ) -> None:
         tree.frame(frame)
         angle.require_size('angle', 1)
@@ -128,7 +128,7 @@ class AxisAngle(Constraint):
         frame: str,
         angle: Signal,
         reference: MovingFrame,
-        axis: Sequence[float] = UP,
+        axis: Numbers = UP,
     ) -> None:
         tree.frame(frame)
         angle.require_size('angle', 1)
@@ -167,7 +167,7 @@ class AxisAlignment(Constraint):
         name: str,
         frame: str,
         reference: MovingFrame,
-        axis: Sequence[float] = UP,
+        axis: Numbers = UP,
     ) -> None:
         tree.frame(frame)
         self.frame, self.axis, self.reference = frame, unit('axis', axis), reference
@@ -241,7 +241,7 @@ class FullPose(Orientation):
         name: str,
         frame: str,
         target: MovingFrame,
-        point: Sequence[float] = ORIGIN,
+        point: Numbers = ORIGIN,
     ) -> None:
         super().__init__(tree, name, frame, target)
         self.point = tuple(point)

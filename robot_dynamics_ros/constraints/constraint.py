@@ -15,7 +15,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.constraints.curves import ORIGIN, UP
+from robot_dynamics_ros.constraints.curves import ORIGIN, UP, Numbers
 from robot_dynamics_ros.constraints.signals import Constant, Signal
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import Robot
@@ -173,7 +173,7 @@ class MovingFrame:
         self,
         origin: Signal | None = None,
         rotation: Array | None = None,
-        axis: Sequence[float] = UP,
+        axis: Numbers = UP,
         angle: Signal | None = None,
     ) -> None:
         self.origin = origin or Constant(ORIGIN)

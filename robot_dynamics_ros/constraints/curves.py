@@ -14,6 +14,8 @@ from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, cos, select, sin
 from robot_dynamics_ros.spatial.validation import array, perpendicular, require_positive, unit
 
+#: Coordinates, and what else is one number after the other.
+Numbers = Sequence[float]
 #: p(s), dp/ds and d2p/ds2, each of shape (size,).
 Path = tuple[Array, Array, Array]
 
@@ -77,7 +79,7 @@ class Line(Curve):
         ParameterError: The two points coincide.
     """
 
-    def __init__(self, start: Sequence[float], end: Sequence[float]) -> None:
+    def __init__(self, start: Numbers, end: Numbers) -> None:
         self.start = array('from', start, ('numbers',))
         self.size = len(self.start)
         step = array('to', end, (self.size,)) - self.start
@@ -97,7 +99,7 @@ class Linear(Line):
     It is sampled so that no component changes by more than 0.05 (rad or m).
     """
 
-    def __init__(self, start: Sequence[float], rate: Sequence[float]) -> None:
+    def __init__(self, start: Numbers, rate: Numbers) -> None:
         self.start, self.length, self.lap = array('from', start, ('numbers',)), math.inf, 10.0
         self.size = len(self.start)
         self.direction = array('rate', rate, (self.size,))
@@ -125,10 +127,10 @@ class Circle(Curve):
 
     def __init__(
         self,
-        center: Sequence[float],
+        center: Numbers,
         radius: float,
-        normal: Sequence[float] = UP,
-        toward: Sequence[float] | None = None,
+        normal: Numbers = UP,
+        toward: Numbers | None = None,
         laps: float = math.inf,
     ) -> None:
         require_positive(radius=radius)
@@ -168,10 +170,10 @@ class Lissajous(Curve):
 
     def __init__(
         self,
-        center: Sequence[float],
-        amplitude: Sequence[float],
-        frequency: Sequence[float],
-        phase: Sequence[float] | None = None,
+        center: Numbers,
+        amplitude: Numbers,
+        frequency: Numbers,
+        phase: Numbers | None = None,
         duration: float = math.inf,
     ) -> None:
         self.center, self.length = array('center', center, ('numbers',)), float(duration)
@@ -209,7 +211,7 @@ class Spline(Curve):
     """
 
     def __init__(
-        self, points: Sequence[Sequence[float]], closed: bool = False, laps: float = math.inf
+        self, points: Sequence[Numbers], closed: bool = False, laps: float = math.inf
     ) -> None:
         # Here: loading scipy takes longer than starting a controller.
         from scipy.interpolate import CubicSpline
@@ -273,7 +275,7 @@ class Waypoints(Spline):
 
     closed = False
 
-    def __init__(self, times: Sequence[float], points: Sequence[Sequence[float]]) -> None:
+    def __init__(self, times: Numbers, points: Sequence[Numbers]) -> None:
         from scipy.interpolate import make_interp_spline  # here: see Spline
 
         table = array('points', points, ('points', 'components'))

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from robot_dynamics_ros.constraints.constraint import Constraint, MovingFrame
-from robot_dynamics_ros.constraints.curves import ORIGIN
+from robot_dynamics_ros.constraints.curves import ORIGIN, Numbers
 from robot_dynamics_ros.constraints.signals import Constant, Signal
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import Robot
@@ -69,7 +69,7 @@ class Point(Constraint):
         frame: str,
         target: Signal,
         axes: str = AXES,
-        point: Sequence[float] = ORIGIN,
+        point: Numbers = ORIGIN,
         reference: MovingFrame | None = None,
     ) -> None:
         tree.frame(frame)
@@ -118,7 +118,7 @@ class Plane(Point):
         frame: str,
         plane: MovingFrame,
         distance: Signal | None = None,
-        point: Sequence[float] = ORIGIN,
+        point: Numbers = ORIGIN,
     ) -> None:
         super().__init__(tree, name, frame, distance or Constant([0.0]), 'z', point, plane)
         self.reference: MovingFrame = plane
@@ -147,7 +147,7 @@ class StraightLine(Point):
         name: str,
         frame: str,
         line: MovingFrame,
-        point: Sequence[float] = ORIGIN,
+        point: Numbers = ORIGIN,
     ) -> None:
         super().__init__(tree, name, frame, Constant([0.0, 0.0]), 'xy', point, line)
         self.rows = tuple(f'{frame} off the line, {axis} (m)' for axis in 'xy')
@@ -182,9 +182,9 @@ class Distance(Constraint):
         name: str,
         frame: str,
         length: Signal,
-        point: Sequence[float] = ORIGIN,
+        point: Numbers = ORIGIN,
         other_frame: str | None = None,
-        other_point: Sequence[float] = ORIGIN,
+        other_point: Numbers = ORIGIN,
         other_position: Signal | None = None,
     ) -> None:
         tree.frame(frame)
@@ -233,8 +233,8 @@ class Coincidence(Constraint):
         name: str,
         frame: str,
         other_frame: str,
-        point: Sequence[float] = ORIGIN,
-        other_point: Sequence[float] = ORIGIN,
+        point: Numbers = ORIGIN,
+        other_point: Numbers = ORIGIN,
         axes: str = AXES,
     ) -> None:
         tree.frame(frame)
@@ -278,7 +278,7 @@ class RoundSurface(Constraint):
         frame: str,
         radius: Signal,
         surface: MovingFrame,
-        point: Sequence[float] = ORIGIN,
+        point: Numbers = ORIGIN,
     ) -> None:
         tree.frame(frame)
         radius.require_size('radius', 1)

@@ -6,7 +6,7 @@ Gains are given as natural frequency and damping ratio, or as matrices.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from inspect import signature
 from typing import Any
@@ -31,6 +31,7 @@ from robot_dynamics_ros.constraints.curves import (
     Line,
     Linear,
     Lissajous,
+    Numbers,
     Spline,
     Waypoints,
 )
@@ -121,7 +122,7 @@ def moving_frame(place: str, value: Any) -> MovingFrame:
         return MovingFrame(origin, rotation if z is None else with_z(z), axis, angle)
 
 
-def with_z(z: Sequence[float]) -> Array:
+def with_z(z: Numbers) -> Array:
     """Return a rotation matrix whose third column has a given direction."""
     e3 = unit('z', z)
     e1 = perpendicular(e3)
@@ -267,7 +268,7 @@ READERS: Readers = {
     'Signal': signal,
     'Signal | str': lambda place, value: value if value == FOLLOW else signal(place, value),
     'MovingFrame': moving_frame,
-    'Sequence[float]': vector3,
+    'Numbers': vector3,
     'Sequence[str]': names,
     'Sequence[Mapping[str, float]]': mappings,
 }

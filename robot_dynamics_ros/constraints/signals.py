@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from robot_dynamics_ros.constraints.curves import Curve, Path, polynomial
+from robot_dynamics_ros.constraints.curves import Curve, Numbers, Path, polynomial
 from robot_dynamics_ros.errors import ParameterError, ShapeError
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum, minimum, select
 from robot_dynamics_ros.spatial.validation import array, require_positive
@@ -231,7 +231,7 @@ class Constant(Signal):
 
     count = 0
 
-    def __init__(self, value: Sequence[float]) -> None:
+    def __init__(self, value: Numbers) -> None:
         self.value = array('value', value, ('numbers',))
         self.size = len(self.value)
 
@@ -301,14 +301,12 @@ class Followed(Signal):
         value: Initial value, shape (k,).
     """
 
-    def __init__(self, value: Sequence[float]) -> None:
+    def __init__(self, value: Numbers) -> None:
         self.size = len(value)
         self.count = 3 * self.size
         self._numbers = [*map(float, value), *([0.0] * (2 * self.size))]
 
-    def give(
-        self, value: Sequence[float], rate: Sequence[float], acceleration: Sequence[float]
-    ) -> None:
+    def give(self, value: Numbers, rate: Numbers, acceleration: Numbers) -> None:
         """Set the current value and its first two time derivatives, each of ``size`` numbers."""
         k = self.size
         self._numbers[:k], self._numbers[k : 2 * k] = value, rate

@@ -28,7 +28,6 @@ class TargetWrench:
         self._target, self._first_stage, self._wrench = self._stages
         self._efforts: FrameEfforts | None = None
         self.reset()
-        self.configure(TargetSettings())
 
     def reset(self) -> None:
         """Exert no wrench; the next one begins from none, at the state of its first update."""

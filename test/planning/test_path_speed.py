@@ -124,7 +124,7 @@ def test_lost_states_change_nothing_of_how_a_path_goes_on():
     still, limit, motions = Quintic([0.0], [0.0], 1.0), np.linspace(1.0, 0.3, 40).tolist(), []
     for lost in (0, 12):
         speed = PathSpeed()
-        speed.start(0.0, SpeedLimit(0.005, limit), scalable=True)
+        speed.start(0.0, SpeedLimit(0.005, limit), moving=False)
         speed.scale(0.4)
         for k in (*range(1, 50), *range(50 + lost, 90)):
             place = speed.advance(1e-3 * k, still)
@@ -136,7 +136,7 @@ def test_lost_states_change_nothing_of_how_a_path_goes_on():
 def test_a_path_that_begins_slowly_and_in_motion_is_never_faster_than_planned():
     """Its limit was computed for a start at rest, before the motion that it interrupts."""
     speed, limit = PathSpeed(), np.linspace(1e-3, 1.0, 40).tolist()
-    speed.start(0.0, SpeedLimit(0.005, limit), scalable=True, moving=True)
+    speed.start(0.0, SpeedLimit(0.005, limit), moving=True)
     for k in range(500):
         speed.advance(1e-3 * k, Quintic([0.0], [0.0], 1.0))
         assert speed.factor <= 1.0

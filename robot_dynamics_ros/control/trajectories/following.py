@@ -160,22 +160,21 @@ class PathSpeed(Trajectory):
         begin: float,
         limit: SpeedLimit | None = None,
         *,
-        scalable: bool = False,
-        moving: bool = False,
+        moving: bool | None = None,
     ) -> None:
         """Start with another trajectory.
 
         Args:
             begin: Time of the trajectory, s.
             limit: Speed limit; None: none.
-            scalable: Whether it begins with the target factor; else it is not followed.
-            moving: Whether it starts in motion, so that the present factor goes on.
+            moving: Whether it starts in motion, so that the present factor goes on; None: there
+                is none, and the factor is 1.
         """
         self._limit = limit
-        if scalable and moving:
+        if moving:
             self._factor = max(self._factor, _LEAST_FACTOR)
         else:
-            self._factor, self._rate = self.target if scalable else 1.0, 0.0
+            self._factor, self._rate = 1.0 if moving is None else self.target, 0.0
         self.delay, self._elapsed, self._step = 0.0, begin, 0.0
         self._now = self._last = self._motion(begin)
 

@@ -71,7 +71,6 @@ class ReferenceGenerator:
         #: Accepted trajectories that start later, and their starts, ns, in ascending order.
         self._waiting: tuple[tuple[int, Prepared], ...] = ()
         self.speed = PathSpeed()
-        self._start_tolerance, self._moving_end, self._integrates = 0.0, False, False
         self._fastest = tree.velocity_limits()
         self._approach = Approach(tree.n)
         speed, acceleration = _TRANSITION_SPEED * self._fastest, self._fastest / _BRAKING_S
@@ -257,7 +256,7 @@ class ReferenceGenerator:
         self._set(trajectory, trajectory.duration, start_ns)
         begin, speed = (self._now_ns - start_ns) / _SECOND_NS, self.speed
         moving = bool(reference.velocity.any())
-        speed.start(begin, prepared.limit, scalable=True, moving=moving)
+        speed.start(begin, prepared.limit, moving=moving)
         speed.advance(begin, trajectory)
         speed.sample(begin, goal)
         offset = reference.rows - goal.rows
