@@ -109,9 +109,7 @@ def summarize(
     return blocks
 
 
-def make_block(
-    columns: Array, effort: Array, usable: Array, v: Array, late: Array | None = None
-) -> Block:
+def make_block(columns: Array, effort: Array, usable: Array, v: Array, late: Array) -> Block:
     """Return the block of N consecutive samples.
 
     Args:
@@ -119,10 +117,9 @@ def make_block(
         effort: Shape (N, n), N m or N.
         usable: Mask of the efforts to use, shape (N, n).
         v: Joint velocities, shape (N, n), rad/s or m/s.
-        late: Change of the effort per lag, shape (N, n), N m/s or N/s; NaN or None if unknown.
+        late: Change of the effort per lag, shape (N, n), N m/s or N/s; NaN if unknown.
     """
-    late = np.zeros(effort.shape) if late is None else np.nan_to_num(late)
-    rows = np.concatenate([columns, np.stack([effort, late], axis=2)], axis=2)
+    rows = np.concatenate([columns, np.stack([effort, np.nan_to_num(late)], axis=2)], axis=2)
     by_joint = np.array([triangular(rows[good, j]) for j, good in enumerate(usable.T)])
     speeds = np.max(np.where(usable, np.abs(v), 0.0), axis=0)
     return Block(by_joint[:, :-1, :-1], usable.sum(axis=0), speeds, by_joint[:, :-1, -1])

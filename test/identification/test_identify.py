@@ -235,7 +235,7 @@ def linear_block(rng, truth, noise, repeats=1):
     rows = 100 // repeats, 2
     columns = np.repeat(rng.normal(size=(*rows, len(truth))), repeats, axis=0)
     effort = columns @ truth + noise * np.repeat(rng.normal(size=rows), repeats, axis=0)
-    return make_block(columns, effort, np.ones((100, 2), bool), effort)
+    return make_block(columns, effort, np.ones((100, 2), bool), effort, 0.0 * effort)
 
 
 def estimate_of(blocks):
@@ -296,7 +296,7 @@ def test_the_description_is_an_observation_of_what_the_data_leave_vague(rng):
     columns = rng.normal(size=(1600, 4, len(base))) * np.where(vague, 1e-6, 1.0)
     effort = columns @ nominal + 0.1 * rng.normal(size=(1600, 4))
     parts = zip(np.split(columns, 8), np.split(effort, 8), strict=True)
-    blocks = [make_block(x, y, np.ones(y.shape, bool), y) for x, y in parts]
+    blocks = [make_block(x, y, np.ones(y.shape, bool), y, 0.0 * y) for x, y in parts]
     plain, found = estimate(blocks, base), estimate(blocks, base, unknowns)
     assert plain.deviations[k] > 1e2
     size = np.linalg.norm(base.B[k, : unknowns.links] * unknowns.inertial_sizes())
