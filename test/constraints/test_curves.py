@@ -126,19 +126,6 @@ def test_another_thread_may_evaluate_a_curve_meanwhile():
     assert_array_equal(WAYPOINTS.at(Interrupted(1.7)), WAYPOINTS.at(1.7))
 
 
-SQUARE = [[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]
-
-
-@pytest.mark.parametrize('points', [POINTS, SQUARE], ids=['space', 'square'])
-@pytest.mark.parametrize('closed', [False, True])
-def test_a_spline_runs_at_the_speed_that_is_asked(points, closed):
-    """Along the chords it was -24 to +28 %."""
-    moving = signal('x', {'spline': {'points': points, 'closed': closed}, 'speed': 0.5})
-    begin, end = 1.0, moving.horizon - 1.0  # between the ramps
-    speeds = [np.linalg.norm(moving.at(t)[1]) for t in np.linspace(begin, end, 1001)]
-    assert_allclose(speeds, 0.5, rtol=1e-3)
-
-
 @settings(max_examples=30)
 @example(points=[[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]], closed=True)
 @given(points=points, closed=st.booleans())
