@@ -258,9 +258,10 @@ class GoalTracker:
                 self._end(Outcome(ResultCode.SUCCESSFUL))
             return False
         outcome = self._watch.verdict(*loop.generator.progress, loop.reference, loop.q, loop.v)
-        if outcome is not None:
-            self._end(outcome)
-        return outcome is not None and outcome.code is not ResultCode.SUCCESSFUL
+        if outcome is None:
+            return False
+        self._end(outcome)
+        return outcome.code is not ResultCode.SUCCESSFUL
 
     def feedback_due(self) -> bool:
         """Return whether a feedback message is due; True once per period."""

@@ -438,9 +438,8 @@ class SessionModes(ControllerParts):
     def _report_timeout(self) -> None:
         self.timeouts += 1
         self.enabling.switch_off()
-        level = 'warning' if self._source_ended else 'error'
         text = f'{self.silence()}: stop action {self.loop.settings.stop_action}'
-        self.remark(level, text)
+        self.remark('warning' if self._source_ended else 'error', text)
         self.goals.abort(self.silence())
 
     def fail(self, error: Exception) -> bool:

@@ -153,7 +153,7 @@ class ReferenceGenerator:
             return False
         if not self._is_within(_ARRIVED_S, target - rows[0], rows[1]):
             return False
-        rows[:] = target, 0.0 * target, 0.0 * target
+        rows[0], rows[1:] = target, 0.0
         self._approach.start(rows, self._now_ns)
         return True
 
@@ -255,8 +255,7 @@ class ReferenceGenerator:
         trajectory, reference, goal = prepared.trajectory, self.reference, Reference(self._tree.n)
         self._set(trajectory, trajectory.duration, start_ns)
         begin, speed = (self._now_ns - start_ns) / _SECOND_NS, self.speed
-        moving = bool(reference.velocity.any())
-        speed.start(begin, prepared.limit, moving=moving)
+        speed.start(begin, prepared.limit, moving=bool(reference.velocity.any()))
         speed.advance(begin, trajectory)
         speed.sample(begin, goal)
         offset = reference.rows - goal.rows

@@ -305,14 +305,14 @@ class JointWaypoints(JointSpline):
                 self.first = self.first._replace(position=self.first.position + turned)
                 self._pieces.coefficients[:, 0] += turned[0]
                 points = self._after(start, self.first)
-        begins = self.first.time[0] == 0.0
+        (before, after), begins = self._pieces.coefficients[:2], self.first.time[0] == 0.0
         segment = None if begins else JointSpline(points)
         rows = [0.0 if x is None else x[0] for x in self.first[1:]] if begins else start.rows
         for power, row in enumerate(rows):
-            self._pieces.coefficients[0, power] = row
-        self._pieces.coefficients[0, 2] *= 0.5
+            before[power] = row
+        before[2] *= 0.5
         if segment is not None:
-            self._pieces.coefficients[1] = segment._pieces.coefficients[1]
+            after[:] = segment._pieces.coefficients[1]
         return segment
 
     def continue_back(self) -> None:
