@@ -10,10 +10,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.errors import ModelError, UnknownNameError, known_name
+from robot_dynamics_ros.errors import ModelError, ShapeError, UnknownNameError, known_name
 from robot_dynamics_ros.model.dependence import Affine, Dependence, TreeState
 from robot_dynamics_ros.spatial.rotation import rotation_about
 from robot_dynamics_ros.spatial.scalar import Array, Scalar
+
+_OF_A_BODY: dict[str, tuple[int, ...]] = {
+    'axis': (3,),
+    'R_PJ': (3, 3),
+    'p_PJ': (3,),
+    'mass': (),
+    'com': (3,),
+    'inertia': (3, 3),
+}
 
 
 class BodyFrame(NamedTuple):
@@ -53,6 +62,9 @@ class BodyTree(ABC):
         inertia: Tensors about the centres of mass, body axes, shape (bodies, 3, 3), kg m^2.
         gravity: Free-fall acceleration in the base frame, shape (3,), m/s^2.
         frames: Frame of every link of the file in the body that it is lumped into, by link name.
+
+    Raises:
+        ShapeError: A body attribute, or gravity, has another shape.
     """
 
     name: str
@@ -71,6 +83,10 @@ class BodyTree(ABC):
     frames: Mapping[str, BodyFrame]
 
     def __post_init__(self) -> None:
+        shapes = {name: (self.bodies, *shape) for name, shape in _OF_A_BODY.items()}
+        for name, expected in (shapes | {'gravity': (3,)}).items():
+            if (shape := np.shape(getattr(self, name))) != expected:
+                raise ShapeError(name, shape, expected)
         for name, value in vars(self).items():
             object.__setattr__(self, name, frozen(value))
 

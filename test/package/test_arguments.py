@@ -110,6 +110,8 @@ frame_pose(ARM, Z, None)               | UnknownNameError: unknown frame None
 load_program(None, ARM)                | ProgramError: give YAML text or a path
 gravity_regressor(ARM, TWICE, Z)       | ShapeError: parameters has shape (4,); expected (40,)
 Recording(ARM.joint_names, Q, *[TWICE] * 5) | ShapeError: position has shape (2, 4); expected (4, 4)
+ARM.with_changes(mass=np.ones(5))      | ShapeError: mass has shape (5,); expected (4,)
+ARM.with_changes(gravity=9.81)         | ShapeError: gravity has shape (); expected (3,)
 with_inertial_parameters(ARM, [0])     | ShapeError: expected
 dynamics.kinetic_energy(ARM, Z, [0, 1]) | ShapeError: v has shape
 SESSION.driver.state(0, 0, [1], Z)     | ShapeError: q has shape (1,)
