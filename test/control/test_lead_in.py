@@ -14,6 +14,7 @@ from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintS
 from robot_dynamics_ros.control.laws.program_effort import LeadIn, ProgramEffort
 from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.control.requests import prepare_parameters
+from robot_dynamics_ros.dynamics.sampled_loop import Sampling, scalar_loop
 
 LAW = {'law': 'constraint_stabilization', 'program': 'scara_circle', 'period': 1e-3}
 ON_CIRCLE = [-0.30, 1.28, 0.10, 0.90]
@@ -81,7 +82,8 @@ def test_a_lead_in_runs_where_the_decay_would_exceed_a_limit(rng):
 def test_no_joint_of_a_lead_in_is_faster_than_its_limit_or_than_at_the_start(rng):
     """The quintic is SciPy's with its six end conditions; from rest it just reaches the limit."""
     speed, goal, x = np.array([1.0, 2.0, 0.5]), np.array([0.3, -0.2, 0.0]), np.linspace(0, 1, 2001)
-    lead_in = LeadIn(goal, speed)
+    late = Sampling(0.04, delay=2.0)  # bears no 10 rad/s, by which the arm swung
+    lead_in = LeadIn(goal, speed, late)
     for k in range(30):
         q, v = rng.uniform(-3.0, 3.0, 3), rng.uniform(-1.5, 1.5, 3) * speed * (k % 3)
         lead_in.begin(q, v)
@@ -90,6 +92,8 @@ def test_no_joint_of_a_lead_in_is_faster_than_its_limit_or_than_at_the_start(rng
         shares = np.abs(way(x, 1)).max(axis=0) / T / np.maximum(speed, np.abs(v))
         assert shares.max() <= 1.0 + 1e-9, (q, v)
         assert k % 3 or shares.max() == pytest.approx(1.0)
+        stiffness = lead_in.acceleration(T, goal - 1.0, 0.0 * v)
+        assert scalar_loop('', 1.9 * np.sqrt(stiffness[0]), 1.0).is_stable(late)
 
 
 @pytest.mark.slow

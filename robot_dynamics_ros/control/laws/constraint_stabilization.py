@@ -163,7 +163,9 @@ class ConstraintStabilization(ModelLaw):
             'the program closes loops': self.program.passive,
         }
         self._never_leads = next((reason for reason, applies in reasons.items() if applies), '')
-        self._lead = None if self._never_leads else LeadIn.to(self.program, share)
+        self._lead = (
+            None if self._never_leads else LeadIn.to(self.program, share, Sampling.of(parameters))
+        )
         if self._lead is None:
             self._never_leads = self._never_leads or 'no start of the program is found'
         rates = np.abs(roots(self.program.G0, self.program.G1))

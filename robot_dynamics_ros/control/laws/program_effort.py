@@ -26,6 +26,7 @@ from robot_dynamics_ros.constraints.signals import offset_duration, quintic_offs
 from robot_dynamics_ros.control.laws.computed_torque import drive_settings, with_drives
 from robot_dynamics_ros.control.laws.control_law import ExternalEffort, Parts, effort_terms
 from robot_dynamics_ros.control.safety.limits import clipped, magnitude
+from robot_dynamics_ros.dynamics.sampled_loop import CONTINUOUS, Sampling, fastest_frequency
 from robot_dynamics_ros.errors import ProgramError
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.parameters import Values
@@ -318,7 +319,8 @@ class ContactForces:
         return np.abs(matrix).T @ tree.coulomb_friction + FORCE_UNCERTAINTY
 
 
-_FREQUENCY = 10.0  # rad/s, critically damped: the gains of a law without a program
+#: rad/s, critically damped: the gains of a law without a program, or half of what is stable.
+_FREQUENCY = 10.0
 _SHORTEST_S = 0.5
 
 
@@ -333,19 +335,22 @@ class LeadIn:
     Args:
         goal: Start of the program, shape (n,), rad or m.
         speed: Largest joint velocities, shape (n,), rad/s or m/s.
+        sampling: Of the loop; the gains are at most half as fast as it bears.
     """
 
-    def __init__(self, goal: Array, speed: Array) -> None:
+    def __init__(self, goal: Array, speed: Array, sampling: Sampling = CONTINUOUS) -> None:
         self.duration, self.goal, self._speed = 0.0, goal, speed
+        self._frequency = min(_FREQUENCY, 0.5 * fastest_frequency(sampling, 1.0, 'none'))
         self.velocity, self._distance, self._rate = np.zeros((3, len(goal)))
 
     @classmethod
-    def to(cls, program: Program, share: float) -> LeadIn | None:
+    def to(cls, program: Program, share: float, sampling: Sampling) -> LeadIn | None:
         """Return the motion to the start of a program, above its contacts; None if none is found.
 
         Args:
             program: The program.
             share: Fraction of the velocity limits.
+            sampling: Of the loop; the gains are at most half as fast as it bears.
         """
         try:
             goal = starting_configuration(program)
@@ -355,7 +360,7 @@ class LeadIn:
         for row, contact in program.contacts:
             above[row] = contact.clearance
         goal, _ = solve(program, goal, 0.0, above)
-        return cls(goal, share * program.tree.velocity_limits())
+        return cls(goal, share * program.tree.velocity_limits(), sampling)
 
     def begin(self, q: Array, v: Array) -> None:
         """Start the motion at a state, each of shape (n,)."""
@@ -367,6 +372,6 @@ class LeadIn:
         offset, rate, acceleration = quintic_offset(
             self._distance, self._rate, self.duration, time
         )
-        error, error_rate = self.goal + offset - q, rate - v
+        error, error_rate, w = self.goal + offset - q, rate - v, self._frequency
         self.velocity[:] = rate
-        return acceleration + _FREQUENCY * (2.0 * error_rate + _FREQUENCY * error)
+        return acceleration + w * (2.0 * error_rate + w * error)
