@@ -124,7 +124,7 @@ def _times(tree: Robot, name: str) -> dict[str, float]:
         names |= {'f': reference.library.rnea, 'M': reference.model, 'D': reference.data}
         return {'library': _shortest('f(M, D, q, v, a)', names)}
     many = rng.uniform(-1, 1, size=(3, _BATCH, tree.n))
-    many[0] = rng.uniform(*tree.sampled_range, many[0].shape)  # where loops close
+    many[0] = np.resize(tree.random_positions(rng, 100), many[0].shape)  # where loops close
     names |= {'many': many, **dict(zip('qva', many[:, 0], strict=True))}
     kernels = compile_kernel(tree, name, (_OUTPUT,))
     spec = KernelSpec(tree, name, tree.link_names[-1])

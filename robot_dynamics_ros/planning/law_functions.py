@@ -92,7 +92,7 @@ def constraint_law_function(law: ConstraintStabilization) -> CFunction:
         """Return random inputs with well-conditioned constraints, if such a state is found."""
         for _ in range(_DRAWS):
             t = rng.uniform(0.0, 10.0, 1)
-            q, v = rng.uniform(*tree.sampled_range), 0.3 * rng.normal(size=n)
+            q, v = tree.random_positions(rng, 1)[0], 0.3 * rng.normal(size=n)
             if np.linalg.cond(program.stack.evaluate(q, v, float(t[0])).Gamma) < _CONDITION:
                 break
         return [t, q, v, *(0.1 * rng.normal(size=size) for size in optional.values())]
@@ -131,7 +131,7 @@ def computed_torque_function(law: ComputedTorque, ramp: float = 0.0) -> CFunctio
 
     def draw(rng: np.random.Generator) -> list[Array]:
         drawn = {name: rng.normal(size=size) for name, size in inputs.items()}
-        drawn['q'] = rng.uniform(*tree.sampled_range)
+        drawn['q'] = tree.random_positions(rng, 1)[0]
         if ramp > 0.0:
             drawn['since'] = rng.uniform(0.0, 2.0 * ramp, 1)
         return [*drawn.values()]

@@ -169,9 +169,9 @@ def _function(output: str, kind: Output, spec: KernelSpec, word: str) -> CFuncti
 
 
 def _draw(spec: KernelSpec, inputs: Sequence[str], rng: np.random.Generator) -> list[Array]:
-    """Return random inputs: positions within the sampled range, others normally distributed."""
-    bounds = spec.robot.sampled_range
-    return [rng.uniform(*bounds) if name == 'q' else rng.normal(size=spec.n) for name in inputs]
+    """Return random inputs: positions where loops close, others normally distributed."""
+    q = spec.robot.random_positions
+    return [q(rng, 1)[0] if name == 'q' else rng.normal(size=spec.n) for name in inputs]
 
 
 def _header(comment: str, prefix: str, n: int, functions: Sequence[CFunction]) -> str:
