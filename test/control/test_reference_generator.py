@@ -169,6 +169,16 @@ def test_straight_lines_that_begin_with_a_tick_do_not_begin_backwards(first):
     assert np.abs(np.diff(v, axis=0)).max() < 0.01
 
 
+def test_quintics_much_shorter_than_a_period_are_not_continued_before_their_beginning():
+    generator, period = generator_at_rest(), NANO // 50
+    generator.configure(ReferenceSampler(TREE.n, 'semi_implicit', 0.02), start_tolerance=0.05)
+    times = np.arange(501) / 1000
+    rows = Quintic(PLACE + 1e-3, PLACE + 0.1, 0.5).table(times)
+    follow(generator, times, *np.round(rows, 6), start_ns=NANO + period)
+    generator.sample(NANO + period)
+    assert np.abs(generator.reference.velocity).max() < 0.05
+
+
 @pytest.mark.parametrize('ticks', [700, 800, 900, 1000])
 def test_the_next_path_does_not_lead_backwards_after_a_stop_by_the_speed_override(ticks):
     generator = moving_generator()

@@ -265,7 +265,7 @@ class ReferenceGenerator:
         lines = trajectory.first.time[0] > 0.0 and speed.factor == 1.0
         if away <= _NEGLIGIBLE and (lines or rate <= _NEGLIGIBLE):
             offset.fill(0.0)
-        else:
+        elif trajectory.first.velocity is None:
             trajectory.continue_back()
         self._leave(offset, 0.0 * offset[0])
 

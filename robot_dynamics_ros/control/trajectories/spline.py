@@ -316,7 +316,7 @@ class JointWaypoints(JointSpline):
         return segment
 
     def continue_back(self) -> None:
-        """Go on before the beginning, which is sampled, too, as after it: nothing leads there."""
+        """Go on before the beginning, which is sampled, too, as the line after it."""
         self._pieces.coefficients[0] = self._pieces.coefficients[1]
 
     def _after(self, start: Reference, points: Points) -> Points:
