@@ -294,9 +294,10 @@ def prepare_parameters(
         session.texts.update(texts)
         try:
             if law is not None:
-                loop.replace(loop.law, law, later=session.mode is SessionMode.REACTING)
+                former = loop.law
+                loop.replace(former, law, later=session.mode is SessionMode.REACTING)
                 held = session.mode is SessionMode.HOLDING and loop.present is loop.stop_law
-                if held and loop.law is law:  # the former one was braked, and ended
+                if held and not law.resembles(former):  # which was braked, and ended
                     loop.switch(law)
             loop.change_settings(settings)
             if _SPEED in changed:

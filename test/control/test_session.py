@@ -606,6 +606,9 @@ def test_the_next_law_acts_after_a_brake_that_a_law_without_reference_does_not_s
     run.states(300)
     loop = run.session.loop
     assert loop.acting is loop.stop_law
+    run.change(damping=[2.0])  # lets no arm go
+    run.states(300)
+    assert loop.acting is loop.stop_law
     run.change(law='computed_torque')
     run.states(300)
     assert loop.acting is loop.law
