@@ -30,9 +30,9 @@ def run(args: argparse.Namespace) -> int:
     """Compare two recordings; return 1 if a threshold is violated.
 
     Raises:
-        ConfigurationError: The first does not exist, or the number of recordings is not two.
+        ConfigurationError: None exists, or the number of recordings is not two.
     """
-    if len(args.bags) != 2 or not args.bags[0].exists():
+    if len(args.bags) != 2 or not any(bag.exists() for bag in args.bags):
         raise ConfigurationError(
             ' '.join(map(str, args.bags)),
             'are not two recordings',

@@ -240,7 +240,7 @@ def _unread(args: SimpleNamespace, actions: Iterable[Any]) -> list[LogInfo]:
     return [
         LogInfo(msg=f'WARNING: {file} has no section for {node}; it has {", ".join(sections)}')
         for node in (getattr(one, 'node_executable', '') for one in actions)
-        if nearest(node, names) and not sections_of(sections, node, args.namespace)
+        if node and nearest(node, names) and not sections_of(sections, node, args.namespace)
     ]
 
 
