@@ -95,7 +95,7 @@ class Assembly:
         With a formula, whether it has a regular value there.
         """
         try:
-            q = self.positions(u)
+            q = self.positions(np.asarray(u))
         except (MechanismError, SingularityError):
             return False
         return bool(np.isfinite(q).all()) and self.equations.conditioning(q) >= self.singular_below

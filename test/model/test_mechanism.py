@@ -93,7 +93,7 @@ def test_frames_of_a_loop_meet_in_the_declared_components_and_mimic_joints_follo
 def test_loops_close_at_the_corners_of_the_planning_range(mechanisms, name):
     mechanism = mechanisms[name]
     for corner in product(*zip(*mechanism.planning_range, strict=True)):
-        assert mechanism.reaches(np.array(corner))
+        assert mechanism.reaches(corner)
 
 
 def test_of_many_coordinates_only_some_corners_are_tried():
