@@ -231,7 +231,7 @@ class NullSpaceTask(NamedTuple):
         return cls(
             spread_numbers('damping', damping, tree.n),
             spread_numbers('stiffness', stiffness, tree.n),
-            tree.middle if posture is None else array('posture', posture, (tree.n,)),
+            tree.middle if posture is None else np.array(array('posture', posture, (tree.n,))),
             np.where(limited, spread_numbers('limit_gain', limit_gain, tree.n), 0.0),
             np.where(limited, limit_margin * (upper - lower), 1.0),
             lower,

@@ -269,6 +269,7 @@ READERS: Readers = {
     'Signal | str': lambda place, value: value if value == FOLLOW else signal(place, value),
     'MovingFrame': moving_frame,
     'Numbers': vector3,
+    'Sequence[float]': vector3,
     'Sequence[str]': names,
     'Sequence[Mapping[str, float]]': mappings,
 }

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 from checkout import ROOT
+from numpy.testing import assert_array_equal
 from oracles import PinocchioOracle, relative_error
 from recorded_arm import Drives, periodic_motion, semi_implicit_run
 from samples import random_state, sample
 
 from robot_dynamics_ros import load_robot
 from robot_dynamics_ros.constraints import CONSTRAINTS, make_constraint
+from robot_dynamics_ros.constraints.registry import arguments
 from robot_dynamics_ros.dynamics.registry import FORMULATIONS
 from robot_dynamics_ros.recordings.metrics import analysis
 from robot_dynamics_ros.symbolic.operation_counts import operation_counts
@@ -52,6 +54,15 @@ def test_the_constraint_is_what_it_says(rng, monkeypatch):
     assert row.evaluate(q, v, 0.0).f == pytest.approx([x * x + y * y - 0.2], abs=1e-14)
 
 
+@pytest.mark.parametrize('written', ['Sequence[float]', 'Numbers'])
+def test_a_point_is_read_by_either_name_of_its_type(written):
+    def kind(tree, name, point): ...
+
+    kind.kind, kind.__annotations__ = 'own', {'point': written}
+    (reader,) = arguments(kind)[0].values()
+    assert_array_equal(reader('point', [1, 2, 3]), [1.0, 2.0, 3.0])
+
+
 def test_the_metric_gives_a_figure_and_a_column(monkeypatch):
     arm = sample('rp')
     q = periodic_motion(1, 2, 1.0, 1e-3, swing=0.1)
@@ -61,6 +72,6 @@ def test_the_metric_gives_a_figure_and_a_column(monkeypatch):
     found = analysis.evaluate(run, tree, analysis.AnalysisSettings())
     step = np.diff(run.effort, axis=0)
     column = found.columns(slice(0, len(run.time)))['effort_step']
-    np.testing.assert_array_equal(column, np.vstack([np.zeros(2), step]))
+    assert_array_equal(column, np.vstack([np.zeros(2), step]))
     by_hand = np.sqrt(np.nansum(step**2, axis=0) / len(run.time))
     np.testing.assert_allclose(found.figures['smoothness']['rms_step'], by_hand, rtol=1e-12)
