@@ -197,24 +197,27 @@ def evaluate_bag(source: Source, trial: Trial, shown: list[Shown] | None = None)
     Args:
         source: The bag.
         trial: The robots.
-        shown: Receives what a report shows of the bag, unless it has that of another one.
+        shown: Receives what a report shows of the bag, if it can be used.
     """
+    own, pairs = list[Shown](), []
     try:
         run, notes = source.read()
         whole = evaluated(run, trial.nominal, trial.preparation)
+        pieces, origin = trial.pieces(run, whole), run.origin
+        del run
+        _LAST.clear()  # nothing reads it again, and it is nearly as large as its samples
+        for piece, tree in pieces:
+            curves: Sequence[Array] = ()
+            if shown is not None and not own:
+                curves = tuple(np.empty((4, *piece.q.shape)))
+                series = ResidualSeries(piece.time, piece.effort, piece.v_friction, *curves)
+                own.append((series, origin, fitted_gravity(whole, trial.nominal)))
+            models = (trial.nominal, curves[:1]), (tree, curves[1:])
+            pairs.append([residual_sums(piece, robot, *filled) for robot, filled in models])
     except (RobotDynamicsError, OSError) as error:
         return BagOutcome.failed(source.path, str(error))
-    pieces, origin, pairs = trial.pieces(run, whole), run.origin, []
-    del run
-    _LAST.clear()  # nothing reads it again, and it is nearly as large as its samples
-    for piece, tree in pieces:
-        curves: Sequence[Array] = ()
-        if shown is not None and not shown:
-            curves = tuple(np.empty((4, *piece.q.shape)))
-            series = ResidualSeries(piece.time, piece.effort, piece.v_friction, *curves)
-            shown.append((series, origin, fitted_gravity(whole, trial.nominal)))
-        models = (trial.nominal, curves[:1]), (tree, curves[1:])
-        pairs.append([residual_sums(piece, robot, *filled) for robot, filled in models])
+    if shown is not None:
+        shown += own
     sums = tuple(reduce(ResidualSums.merged, robot) for robot in zip(*pairs, strict=True))
     return BagOutcome(source.path, tuple(notes), sums=sums)
 

@@ -4,6 +4,7 @@
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from recorded_arm import DRIVES, Drives, periodic_motion, two_link_run
 from samples import sample
 
+from robot_dynamics_ros.description.shipped import shipped_mechanism
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.identification.bags import (
     Source,
@@ -23,10 +25,12 @@ from robot_dynamics_ros.identification.choice import Request
 from robot_dynamics_ros.identification.identify import conclude, gather, make_plan
 from robot_dynamics_ros.identification.least_squares import reduced
 from robot_dynamics_ros.identification.validation import Trial, halved
+from robot_dynamics_ros.model import load_mechanism
 from robot_dynamics_ros.recordings import timing
 from robot_dynamics_ros.recordings.bag_jobs import run_jobs
 from robot_dynamics_ros.recordings.lockstep import write_recording
 from robot_dynamics_ros.recordings.reading import RobotChoice
+from robot_dynamics_ros.recordings.recording import Recording
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures('without_curves')]
 
@@ -213,6 +217,19 @@ def test_states_that_come_late_are_no_failure(plan, tmp_path):
     judged = evaluate_bag(source, Trial.of(found))
     assert judged.error == ''
     assert judged.sums[1].residual.count.max() > 0.98 * len(run.time)
+
+
+def test_a_bag_where_loops_are_singular_fails_by_itself(plan):
+    tree = load_mechanism(*shipped_mechanism('welding_arm'))
+    lower, upper = tree.planning_range
+    q = periodic_motion(3, tree.n, 8.0, STEP, swing=0.5 * (upper - lower))
+    v, nan = np.gradient(q, STEP, axis=0), np.full_like(q, np.nan)
+    run = Recording(tree.joint_names, STEP * np.arange(len(q)), q, v, 0.0 * q, nan, nan)
+    shown = []
+    bag = SimpleNamespace(path='far', read=lambda: (run, ()))
+    said = evaluate_bag(bag, Trial(tree, plan.preparation, (tree,)), shown)
+    assert 'is singular' in said.error
+    assert not shown
 
 
 def test_a_part_of_few_states_is_called_short(plan, tmp_path):
