@@ -25,8 +25,10 @@ from robot_dynamics_ros.ros.conversions import COMMAND_KINDS
 from robot_dynamics_ros.ros.launching import SWITCH, Argument, package_node
 from robot_dynamics_ros.yaml_reader import written
 
-#: Share of the effort limits, and of a motion's speed; None: nothing is commanded.
-STAGES = {'monitor': None, 'gravity': (0.3, 0.0), 'slow': (0.5, 0.25), 'full': (1.0, 1.0)}
+#: Share of the effort limits, 0: nothing is commanded, and of a motion's speed.
+STAGES = {'monitor': (0.0, 0.0), 'gravity': (0.3, 0.0), 'slow': (0.5, 0.25), 'full': (1.0, 1.0)}
+#: Arguments that stages without motion do not use, with what they are then.
+FOR_MOTIONS = {'law': launching.LAW.default, 'program': '', 'motion': False}
 #: Parameters of a real arm that differ from a simulation, unless a parameter file is given.
 REAL = {'discretization': 'zero_order', 'activation_ramp_s': 1.0, 'lead_in': 0.1}
 #: Points of a motion per second, Hz, also without a parameter file: short messages are read
@@ -47,12 +49,7 @@ ARGUMENTS = (
         'Driver profile: a YAML file, or the name of one in config/drivers.',
     ),
     *launching.ARM,
-    Argument(
-        'law',
-        launching.LAW.default,
-        'Control law of the stages slow and full.',
-        launching.LAW.choices,
-    ),
+    launching.LAW._replace(description='Control law of the stages slow and full.'),
     launching.PROGRAM,
     Argument(
         'motion',
@@ -64,27 +61,21 @@ ARGUMENTS = (
         'effort_scale', '', "Share of the effort limits, from 0.01 to 1; empty: the stage's."
     ),
     Argument('emulator', 'false', 'Whether an emulated driver replaces the real arm.', SWITCH),
-    Argument(
-        'monitor',
-        'false',
-        "Whether the monitor compares the driver's efforts with the model in later stages too.",
-        SWITCH,
+    launching.MONITOR._replace(
+        description="Whether the monitor compares the driver's efforts with the model in later "
+        'stages too.'
     ),
-    Argument(
-        'rviz',
-        'false',
-        'Whether to show the arm in RViz, in the state of the monitor, which is then started.',
-        SWITCH,
+    launching.RVIZ._replace(
+        description='Whether to show the arm in RViz, in the state of the monitor, which is then '
+        'started.'
     ),
     launching.VIEW,
     launching.RECORD,
     launching.BAG,
     launching.NAMESPACE,
-    Argument(
-        'params_file',
-        '',
-        'Parameter file of the nodes; empty: config/<robot>.yaml of this package, adapted to a '
-        'real arm, or none with a description.',
+    launching.PARAMS_FILE._replace(
+        description='Parameter file of the nodes; empty: config/<robot>.yaml of this package, '
+        'adapted to a real arm, or none with a description.'
     ),
     launching.LOG_LEVEL,
 )
@@ -116,6 +107,9 @@ def actions(args):
     text, control = _stage(args, profile, tree)
     remark = without_effort(parse_xml(urdf), tree.joint_names)
     notes += [f'WARNING: {remark}'] if remark and not args.emulator else []
+    given = [name for name, value in FOR_MOTIONS.items() if getattr(args, name) != value]
+    if given and not STAGES[args.stage][1]:
+        notes.append(f'no effect in stage {args.stage}: {", ".join(given)}')
     monitor = _monitor(args, profile, robot)
     emulated = robot | {'mode': 'real_time'}
     emulator = [package_node('driver_emulator', args, emulated)] if args.emulator else []
@@ -155,9 +149,13 @@ def _description(args, profile):
 
 def _stage(args, profile, tree):
     """Return the log text of the stage, and the controller's parameters (None: no controller)."""
-    if STAGES[args.stage] is None:
-        return 'stage monitor: nothing is commanded', None
     scale, speed = STAGES[args.stage]
+    if args.effort_scale:
+        given = written('effort_scale', args.effort_scale)
+        checked(parameters_of(LoopSettings), {'effort_scale': given})
+        scale = scale and given
+    if not scale:
+        return 'stage monitor: nothing is commanded', None
     law = launching.law_parameters(args)
     if not speed:
         law = {'law': 'gravity_compensation', 'program': ''}
@@ -165,8 +163,6 @@ def _stage(args, profile, tree):
         raise ConfigurationError(
             'program', f'cannot be slowed down in stage {args.stage}', 'leave it out until full'
         )
-    scale = written('effort_scale', args.effort_scale) if args.effort_scale else scale
-    checked(parameters_of(LoopSettings), {'effort_scale': scale})
     if 'gravity' not in profile.compensated_by_driver:
         _check_weight(tree, scale)
     text = f'stage {args.stage}: {law["law"]} at {100.0 * scale:.0f} % of the effort limits'

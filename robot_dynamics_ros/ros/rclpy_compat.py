@@ -298,8 +298,12 @@ def entities(node: Any, but: Sequence[Entity] = ()) -> list[Entity]:
 
 
 def destroy(node: Any, those: Sequence[Entity]) -> None:
-    """Destroy publishers, subscriptions, services and timers of a node that still exist."""
+    """Destroy publishers, subscriptions, services and timers of a node that still exist.
+
+    The EventsExecutor handles what had arrived for them later: it is dropped.
+    """
     for kind, one in those:
+        one.callback = one.send_response = lambda *_: None
         getattr(node, f'destroy_{kind}')(one)
 
 

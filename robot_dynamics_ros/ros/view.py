@@ -18,6 +18,7 @@ from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
 from rcl_interfaces.srv import GetParameters, SetParameters
 from rclpy.parameter import Parameter, parameter_value_to_python
+from rclpy.validate_topic_name import validate_topic_name
 from trajectory_msgs.msg import JointTrajectory
 
 from robot_dynamics_ros.description.shipped import robot_file
@@ -237,6 +238,7 @@ class View(PackageNode):
         settings = self._settings
         robot = settings['robot']
         self._states = settings['states'].strip('/')
+        validate_topic_name(self._states)
         self._xml = read_description(robot_file(robot)).xml if robot else ''
         self._diagnostics = self.create_subscription(
             DiagnosticArray,

@@ -32,7 +32,6 @@ from samples import sample
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray, String
 
-from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.messages import stamp_ns
 from robot_dynamics_ros.ros.controller.parameter_requests import ParameterRequests
@@ -328,7 +327,11 @@ assert acting() == [0.2, 0.1, 3.0], acting()
 checks = len(node._on_set_parameters_callbacks)
 assert node._autostart.is_canceled()
 node._autostart.reset()  # as while it waits for states
+opened = entities(node, but=before)
 node.trigger_cleanup()
+for _, one in opened:  # an executor handles what was pending; an error would end the node
+    getattr(one, 'callback', print)(b'')
+    getattr(one, 'send_response', print)(None, None)
 assert node._autostart.is_canceled() and put(joint1__trajectory=0)
 node.trigger_configure()
 assert acting() == [0.0, 0.1, 3.0], acting()
@@ -391,14 +394,6 @@ def test_a_change_that_fails_while_it_begins_to_act_does_not_end_the_node():
     changes._commit = Mock(side_effect=ConfigurationError('parameters', 'nobody', 'foresaw it'))
     changes.apply()
     node.get_logger().error.assert_called_once_with('parameters: nobody; foresaw it')
-
-
-def test_a_state_that_was_pending_as_the_controller_was_closed_is_not_answered():
-    """Its topics are destroyed: what was said on them would end the node."""
-    run = object.__new__(RunningController)
-    run.session, run.connection = Mock(mode=SessionMode.ENDED, remarks=[1]), Mock()
-    run._on_state(b'')
-    run.connection.reader.read.assert_not_called()
 
 
 def test_an_automatic_activation_waits_until_one_node_publishes_the_states():

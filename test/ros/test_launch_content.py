@@ -121,7 +121,7 @@ simulation, {view: 'true', bag: b}, simulator controller trajectory LogInfo view
 two_robots, {view: 'true'}, GroupAction GroupAction view
 replay, {bag: b, robot: scara, view: 'true'}, monitor view ExecuteProcess RegisterEventHandler
 hardware, {}, LogInfo monitor RegisterEventHandler
-hardware, {motion: 'true', record: 'true', emulator: 'true', rviz: 'true'}, LogInfo driver_emulator monitor recorder RVIZ RegisterEventHandler
+hardware, {motion: 'true', record: 'true', emulator: 'true', rviz: 'true'}, LogInfo LogInfo driver_emulator monitor recorder RVIZ RegisterEventHandler
 hardware, {stage: gravity}, LogInfo controller RegisterEventHandler
 hardware, {stage: slow}, LogInfo controller RegisterEventHandler
 hardware, {stage: full}, LogInfo controller RegisterEventHandler
@@ -287,7 +287,7 @@ def test_a_gripper_of_an_arm_of_ones_own_is_locked_unless_it_is_named(scene, tmp
 [hardware, {description: no.urdf}]                       | no.urdf
 [hardware, {mappings: left}]                             | 'left': has no :=; write NAME:=VALUE
 [hardware, {stage: slow, effort_scale: half}]            | is 'half'; give a finite number
-[hardware, {stage: slow, effort_scale: '1.5'}]           | must be a finite number from 0.01 to 1
+[hardware, {effort_scale: '1.5'}]                        | must be a finite number from 0.01 to 1
 [hardware, {stage: slow, effort_scale: '0.005'}]         | must be a finite number from 0.01 to 1
 [hardware, {stage: gravity, effort_scale: '0.05'}]       | of joint 'joint3'; write effort_scale:=
 [hardware, {stage: slow, law: constraint_stabilization, program: scara_circle}] | cannot be slowed down in stage slow; leave it out until full

@@ -50,6 +50,7 @@ gazebo_robot {robot_description: ''}           | give the URDF text of the robot
 gazebo_robot {pose: [0.0, 1.0]}                | x, y, z, roll, pitch, yaw
 gazebo_robot {unpause: perhaps}                | 'perhaps'; known: at_once, never, ready
 gazebo_robot {}                                | the node gazebo_robot needs the command gz, which is not installed
+view [-p, 'states:=a b']                       | Invalid topic name
 recorder {bag: .}                              | exists already; choose another name
 recorder {extra_topics: [x std_msgs/msg/Nothing]} | error: message type 'std_msgs/msg/Nothing': is not inst
 recorder {extra_topics: [x std_msgs/msg/String y]} | error: message type 'std_msgs/msg/String y': is not inst

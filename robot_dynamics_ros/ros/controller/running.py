@@ -97,8 +97,6 @@ class RunningController:
 
     def _on_state(self, content: bytes) -> None:
         reader, state, session = self.connection.reader, self.connection.state, self.session
-        if session.mode is SessionMode.ENDED:  # this call was pending when the session was closed
-            return
         stamp, state.arrival_ns = None, time.perf_counter_ns()
         for _ in range(STATE_QOS.depth):  # several nodes may publish joints at the same instant
             if reader.read(content):
@@ -151,8 +149,6 @@ class RunningController:
         """Check the age of the last state; schedule the next check for its timeout."""
         self._monitor.update_counts()
         session, now = self.session, time.perf_counter_ns()
-        if session.mode is SessionMode.ENDED:  # pending, as above
-            return
         if session.watch(now, **self.connection.source(self._node)):
             self.connection.writer.publish(session.command)
         self.requests.log_remarks()
