@@ -244,8 +244,7 @@ To see the arm and its task in a browser, record a run before `send`, and analyz
 ## With ROS: MuJoCo, Gazebo
 
     ros2 launch robot_dynamics_ros simulation.launch.py description:={parameters}
-    ros2 launch robot_dynamics_ros gazebo.launch.py description:={parameters}
-
+{gazebo_row}
 ## The real arm
 
 Adapt `driver.yaml`, test it against the emulated driver (`emulator:=true`), then without it,
@@ -257,6 +256,7 @@ driver_profile:={driver} stage:=monitor emulator:=true
 --driver-profile {driver}{gravity}
 """
 
+_IN_GAZEBO = '    ros2 launch robot_dynamics_ros gazebo.launch.py description:={parameters}\n'
 
 #: Parts of the README that need a constraint program.
 _OF_PROGRAM = {
@@ -447,6 +447,7 @@ def _readme(tree: Robot, folder: Path, motion: DefaultMotion, around: Obstacles)
         joints=', '.join(tree.joint_names),
         locked=_locked_text(tree),
         loops_row='| `loops.yaml` | closed loops of the robot |\n' if tree.mechanism else '',
+        gazebo_row='' if tree.mechanism or tree.mimic_joints else _IN_GAZEBO.format(**quoted),
         summary=_summary(motion),
         **quoted,
         **{key: text.format(gravity=gravity, **quoted) for key, text in optional.items()},

@@ -288,14 +288,14 @@ def with_mismatch(
         ParameterError: A factor is negative, non-finite or of wrong length; a mass factor is 0.
         ShapeError, NonFiniteError: The displacement is not of three finite numbers.
     """
-    shift = array('mismatch com_shift', com_shift, (3,))
+    shift = array('com_shift', com_shift, (3,))
     for name in factors:
         known_name('factor of a mismatch', name, MISMATCHES)
     mass, *others = (
-        per_joint(f'mismatch {name}', factors.get(name, 1.0), tree.n) for name in MISMATCHES
+        per_joint(f'{name}_factor', factors.get(name, 1.0), tree.n) for name in MISMATCHES
     )
     if not mass.all():
-        raise ParameterError('mismatch mass', mass, 'a mass factor must be positive')
+        raise ParameterError('mass_factor', mass, 'a mass factor must be positive')
     mass = mass[tree.joint_of_body]
     changes = {
         name: getattr(tree, name) * factor

@@ -16,6 +16,7 @@ from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.payload import Payload, with_payload
 from robot_dynamics_ros.model.robot_tree import require_robot
+from robot_dynamics_ros.parameters import counted
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.spatial.validation import array, require_positive
 
@@ -246,7 +247,7 @@ class CommandBuffer:
         finite = np.isfinite(efforts)
         if len(efforts) != len(places):
             wanted = f'expected {len(self.joints)}: {", ".join(self.joints)}'
-            self.last_refusal = f'{len(efforts)} efforts; {wanted}'
+            self.last_refusal = f'{counted(len(efforts), "effort")}; {wanted}'
         elif not finite.all():
             wrong = [self.joints[i] for i, good in zip(places, finite, strict=True) if not good]
             numbers = [float(effort) for effort in efforts]

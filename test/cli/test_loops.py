@@ -91,3 +91,4 @@ def test_a_new_robot_keeps_its_loops(tree, command):
     readme = (folder / 'README.md').read_text()
     commands = [line for line in readme.splitlines() if str(folder / 'robot.urdf') in line]
     assert all('--loops' in line for line in commands)
+    assert 'gazebo.launch' not in readme, 'it would refuse the arm'

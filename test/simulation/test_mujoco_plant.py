@@ -305,7 +305,7 @@ ImperfectPlant(PLANT, Imperfections(position_noise=-0.001)) | ParameterError: no
 ImperfectPlant(PLANT, Imperfections(measurement_delay=-1)) | ParameterError: must not be negative
 Board(normal=(0.0, 0.0, 0.0))                      | ParameterError: board normal ... not zero
 with_mismatch(TREE, mass=0.0)                      | ParameterError: positive
-with_mismatch(TREE, com_shift=(0.0, 0.0))          | ShapeError: mismatch com_shift has shape (2,)
+with_mismatch(TREE, com_shift=(0.0, 0.0))          | ShapeError: com_shift has shape (2,)
 """, globals(), imperfections, mujoco_description)  # fmt: skip  # noqa: E501
 
 

@@ -117,7 +117,7 @@ def test_efforts_go_to_their_joints_in_the_order_of_the_command():
 
 
 @tables.written("""
-[1.0, 2.0]            | 2 efforts; expected 4: joint1, joint2, joint3, joint4
+[1.0]                 | 1 effort; expected 4: joint1, joint2, joint3, joint4
 []                    | 0 efforts
 [1.0, .nan, 1.0, 1.0] | not finite
 [1.0, 1.0, 1.0, -.inf] | not finite
