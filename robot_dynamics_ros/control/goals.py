@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.control.loop import ControlLoop
-from robot_dynamics_ros.control.trajectories.following import Prepared, ReferenceSnapshot
+from robot_dynamics_ros.control.trajectories.following import Prepared
 from robot_dynamics_ros.control.trajectories.points import read_trajectory
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.errors import RefusedGoalError, RobotDynamicsError, TrajectoryError
@@ -297,13 +297,12 @@ class GoalTracker:
 
 
 def goal_to_follow(
-    loop: ControlLoop, snapshot: ReferenceSnapshot, request: Any, parameters: Values
+    loop: ControlLoop, request: Any, parameters: Values
 ) -> tuple[Prepared, TrajectoryWatch]:
     """Check a goal and return its trajectory and tolerances; may run in the background.
 
     Args:
         loop: The loop that will follow it.
-        snapshot: The reference at the arrival of the goal.
         request: control_msgs/action/FollowJointTrajectory_Goal, or an object with its fields.
         parameters: Parameters by name, including ``GOALS`` and ``joint_tolerances``.
 
@@ -314,9 +313,10 @@ def goal_to_follow(
         given = getattr(request, name, ())
         if getattr(given, 'points', given):
             raise RefusedGoalError(ResultCode.INVALID_GOAL, f'{name} is not supported')
+    arrival = loop.generator.snapshot()
     try:
         watch = _watch(loop.tree, request, parameters)
-        others = snapshot.reference.position if parameters['allow_partial_joints_goal'] else None
+        others = arrival.reference.position if parameters['allow_partial_joints_goal'] else None
         points, start_ns = read_trajectory(request.trajectory, loop.tree.joint_names, others)
     except RobotDynamicsError as error:
         raise refusal(error, of_names=True) from error
@@ -325,7 +325,7 @@ def goal_to_follow(
             ResultCode.INVALID_GOAL, 'the trajectory has no points; cancel the goal to stop'
         )
     try:
-        planned = loop.generator.snapshot(start_ns)._replace(holds=snapshot.holds)
+        planned = loop.generator.snapshot(start_ns)._replace(holds=arrival.holds)
         return loop.generator.prepare(planned, points, start_ns), watch
     except TrajectoryError as error:
         raise refusal(error) from error

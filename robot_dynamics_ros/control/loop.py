@@ -69,7 +69,6 @@ class ControlLoop:
         driver: Interface to the driver: its compensation, joints that share motors; None: no
             profile.
         generator: Reference generator; a trajectory follower if None.
-        derivative: Filter that differentiates valid positions; None: velocities are measured.
 
     Attributes:
         tree, kernels, load, driver, generator, settings: As given.
@@ -101,12 +100,13 @@ class ControlLoop:
         *,
         driver: DriverInterface | None = None,
         generator: ReferenceGenerator | None = None,
-        derivative: FilteredDerivative | None = None,
     ) -> None:
         self.tree, self.law, self.kernels, self.load = tree, law, kernels, load
         self.driver = driver or DriverInterface(None, tree)
         self.generator = generator or ReferenceGenerator(tree)
         self.reference = self.generator.reference
+        cutoff, gap = settings.velocity_cutoff_hz, settings.state_timeout_s
+        derivative = FilteredDerivative(tree.n, cutoff, gap) if cutoff else None
         self.state = MeasuredState(tree, derivative)
         # Read only: a law that changed them would mislead the guard.
         self.q, self.v = (np.broadcast_to(x, x.shape) for x in (self.state.q, self.state.v))

@@ -209,9 +209,7 @@ def prepare_goal(
         ended: Called once with the outcome, if the goal was accepted; its errors are reported.
     """
     loop = session.loop
-    trajectory, watch = goal_to_follow(
-        loop, loop.generator.snapshot(), request, session.parameters
-    )
+    trajectory, watch = goal_to_follow(loop, request, session.parameters)
 
     def end(outcome: Outcome) -> None:
         text = outcome.describe()

@@ -11,7 +11,6 @@ import numpy as np
 from robot_dynamics_ros.contact.observer import OBSERVER
 from robot_dynamics_ros.control.contact_watch import REACTION
 from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
-from robot_dynamics_ros.control.drivers.filtered_derivative import FilteredDerivative
 from robot_dynamics_ros.control.drivers.profile import COMMAND, DRIVER_PROFILE
 from robot_dynamics_ros.control.force_sensor import SENSOR
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
@@ -143,17 +142,14 @@ def build_loop(
     bare = compile_kernel(tree, parameters['formulation'], ('gravity_forces',))
     load = PayloadModel(tree)
     kernels = load.kernels(bare)
-    settings = LoopSettings.of(parameters)
-    cutoff, gap = settings.velocity_cutoff_hz, settings.state_timeout_s
     loop = ControlLoop(
         tree,
         kernels,
         selected_law(tree, kernels, parameters),
         load,
-        settings,
+        LoopSettings.of(parameters),
         driver=driver,
         generator=generator,
-        derivative=FilteredDerivative(tree.n, cutoff, gap) if cutoff else None,
     )
     loop.set_payload(payload_from_parameters(parameters))
     if frame := parameters['sensor_frame']:

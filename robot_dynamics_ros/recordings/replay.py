@@ -113,7 +113,7 @@ class ReplaySource:
         self._robot = merged, described
         self.tree, self.driver = robot_and_driver(merged, described)
         known = self._joints_with_states(choice.recorded_joints, layout.joints)
-        if known and not stored and self.driver is None and len(known) < self.tree.n:
+        if known and not stored and not self.driver.has_profile and len(known) < self.tree.n:
             merged['joints'] = self.parameters['joints'] = known
             self.tree, _ = robot_and_driver(merged, described)
             self.notes.append('joints without states are locked: choose with --set joints=[...]')
@@ -197,7 +197,7 @@ class ReplaySource:
         tree, more = self.tree, {'joints': self.tree.joint_names}
         if choice.recorded_joints:
             more = {}
-        if self.driver is not None:
+        if self.driver.has_profile:
             choice, more = replace(choice, driver_profile=profile, recorded_joints=()), {}
         with choice.read(bag, tree, every_state=True, **more) as reader:
             require_units_of(tree, choice.driver(tree), reader.bag.units)

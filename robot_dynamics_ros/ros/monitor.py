@@ -20,7 +20,7 @@ from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.subscription import Subscription
 from sensor_msgs.msg import JointState
 
-from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface, robot_and_driver
+from robot_dynamics_ros.control.drivers.driver_interface import robot_and_driver
 from robot_dynamics_ros.control.safety.state_validator import MeasuredState
 from robot_dynamics_ros.errors import MissingDependencyError
 from robot_dynamics_ros.estimation.effort_model import ORIGINS, Instants
@@ -79,10 +79,8 @@ class MonitorNode(PackageNode):
 
     def _begin(self, description: str) -> None:
         settings = self._settings
-        self._tree, driver = robot_and_driver(settings, description)
-        self._driver = driver = driver or DriverInterface(
-            None, self._tree, settings['joints'], settings['command_form']
-        )
+        self._tree, self._driver = robot_and_driver(settings, description)
+        driver = self._driver
         self._connection = DriverConnection(driver)
         self._state = MeasuredState(self._tree, driver.velocity_filter())
         self._state.validator.configure(settings['longest_step'])

@@ -45,11 +45,7 @@ class SimulatedArm:
 
     def load(self, description: str) -> Robot:
         """Load robot and driver, by parameters or from the text of a description."""
-        settings = self.settings
-        self.tree, driver = robot_and_driver({'driver_profile': '', **settings}, description)
-        self.driver = driver or DriverInterface(
-            None, self.tree, settings['joints'], settings['command_form']
-        )
+        self.tree, self.driver = robot_and_driver(self.settings, description)
         return self.tree
 
     def build(self) -> Plant:

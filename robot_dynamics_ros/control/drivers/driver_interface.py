@@ -343,26 +343,25 @@ def effort_limits(profile: DriverProfile) -> EffortLimit:
     return {name: limit for name, limit in limits.items() if limit is not None}
 
 
-def robot_and_driver(
-    values: Values, topic_description: str = ''
-) -> tuple[Robot, DriverInterface | None]:
-    """Load the robot that a node's parameters specify, and the driver of ``driver_profile``.
+def robot_and_driver(values: Values, topic_description: str = '') -> tuple[Robot, DriverInterface]:
+    """Load the robot that a node's parameters specify, and its driver.
 
     Args:
-        values: Parameters of the robot, see ``robot_from_parameters``, and ``driver_profile``.
+        values: Parameters of the robot, see ``robot_from_parameters``, ``driver_profile`` if the
+            node has it, and without a profile those of ``COMMAND``.
         topic_description: URDF text received by topic.
 
     Returns:
-        The robot with the effort limits of the driver, and its driver; None if no profile is
-        given.
+        The robot with the effort limits of the driver, and its driver.
 
     Raises:
         RobotDynamicsError: The robot or the profile is invalid, or they do not match.
     """
-    if not values['driver_profile']:
-        return robot_from_parameters(values, topic_description), None
-    profile = load_driver_profile(values['driver_profile'])
     load = partial(robot_from_parameters, values, topic_description)
+    if not values.get('driver_profile'):
+        tree = load()
+        return tree, DriverInterface(None, tree, values['joints'], values['command_form'])
+    profile = load_driver_profile(values['driver_profile'])
     tree = driven_robot(profile, load)
     return tree, DriverInterface(profile, tree)
 

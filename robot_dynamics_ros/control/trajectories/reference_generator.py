@@ -233,12 +233,14 @@ class ReferenceGenerator:
                 'trajectory', 'came before the arm was brought to a hold', 'send it again'
             )
         reference = self._reference_at(start)
-        if prepared.points.position is None and not np.array_equal(
-            reference.rows, prepared.snapshot.reference.rows
-        ):
+        differs = not np.array_equal(reference.rows, prepared.snapshot.reference.rows)
+        if differs and prepared.points.position is None:
             there = prepared.snapshot._replace(reference=reference)
             prepared = self.prepare(there, prepared.points, prepared.start_ns)
-        self._adapt_start(prepared, reference)
+        segment = prepared.trajectory.set_start(reference)
+        self._refuse_start(prepared, reference, self._arm_at(reference), self._now_ns)
+        if differs and segment is not None:
+            check_limits(segment, self._tree, outside=prepared.outside)
         if start > self._now_ns:
             before = tuple(pair for pair in self._waiting if pair[0] < start)
             if len(before) >= _MAX_WAITING:
@@ -338,15 +340,6 @@ class ReferenceGenerator:
                 f'is at time 0 and {step:.4g} from joint {joint!r} of the reference',
                 f'begin within {most:g}, or use a later time',
             )
-
-    def _adapt_start(self, prepared: Prepared, reference: Reference) -> None:
-        """Adapt the start of a trajectory to the reference at that time."""
-        segment = prepared.trajectory.set_start(reference)
-        self._refuse_start(prepared, reference, self._arm_at(reference), self._now_ns)
-        if segment is not None and not np.array_equal(
-            reference.rows, prepared.snapshot.reference.rows
-        ):
-            check_limits(segment, self._tree, outside=prepared.outside)
 
     def aim(self, target: Array, limits: ApproachLimits) -> bool:
         """Set the target of a stream; the first target replaces the present trajectory.
