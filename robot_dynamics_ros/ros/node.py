@@ -101,7 +101,10 @@ def diagnostic_array(
 
 
 def publisher_names(node: Node, topic: str) -> list[str]:
-    """Return the full names of the nodes that publish a topic, once per publisher, sorted."""
+    """Return the full names of the nodes that publish a topic, once per publisher, sorted.
+
+    Unlike ``count_publishers`` of rclpy it follows remappings of the topic.
+    """
     infos = node.get_publishers_info_by_topic(topic)
     return sorted(f'{info.node_namespace.rstrip("/")}/{info.node_name}' for info in infos)
 
@@ -160,14 +163,12 @@ class Rivals:
         Returns:
             The problem and, after ``; ``, the remedy; empty if there is none.
         """
-        self._several = self._node.count_publishers(self._topic) > 1
+        names = publisher_names(self._node, self._topic)
+        self._several = len(names) > 1
         count, since = contradictions + self._returns, self._counts[0]
         if reports:
             self._counts = self._counts[1], count
-        if count - since < _CONTRADICTIONS:
-            return ''
-        names = publisher_names(self._node, self._topic)
-        if len(names) < 2:
+        if count - since < _CONTRADICTIONS or not self._several:
             return ''
         topic, listed = self._node.resolve_topic_name(self._topic), ', '.join(names)
         several = f'{len(names)} nodes publish {topic}, and contradict each other: {listed}'

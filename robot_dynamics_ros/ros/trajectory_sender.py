@@ -45,6 +45,7 @@ from robot_dynamics_ros.ros.node import (
     Rivals,
     SequenceNode,
     Steps,
+    publisher_names,
 )
 
 #: Of the statuses: none from before. The controller keeps one, which may be an end that has
@@ -167,7 +168,7 @@ class TrajectorySender(SequenceNode):
         if time.monotonic() > self._arrived_at + _SILENT_S:
             return True
         states = self._settings['state_topic']
-        return self._stamp_ns >= end_ns - _ROUNDING_NS or not self.count_publishers(states)
+        return self._stamp_ns >= end_ns - _ROUNDING_NS or not publisher_names(self, states)
 
     def _wait_for_end(self, end: float) -> Steps:
         """Wait until the controller has reported the end of the motion that it accepted.
@@ -251,7 +252,7 @@ class TrajectorySender(SequenceNode):
         begin = time.monotonic()
         while not condition():
             why = 'no publisher discovered so far; start a driver or simulator in this namespace'
-            if self.count_publishers(topic):
+            if publisher_names(self, topic):
                 why = self._reader.problem() if self._reader else ''
                 why += why and f'; {self._other_units()}'
             self._check_timeout(begin, topic, f'{awaited} ({why})' if why else awaited)

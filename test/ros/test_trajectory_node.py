@@ -90,7 +90,9 @@ class FakeController(ControllerStandIn):
 @pytest.fixture
 def start(processes):
     """Return a function that starts the node."""
-    return lambda **given: processes.start('trajectory', MOVE | given, env=STOPPABLE)
+    return lambda *words, **given: processes.start(
+        'trajectory', MOVE | given, *words, env=STOPPABLE
+    )
 
 
 def ended(peer, sender, code: int, said: str, meanwhile=lambda: None) -> None:
@@ -337,8 +339,8 @@ def test_without_life_cycle_a_robot_that_comes_by_topic_goes_unasked_to_a_goal_s
 """,  # noqa: E501
 )
 def test_states_that_are_missing_of_other_joints_or_units_are_named(peer, start, joints, said):
-    sender = start(timeout_s=8.0 if joints else 5.0)
-    states = joints and peer.publisher(JointState, 'joint_states')
+    sender = start('-r', 'joint_states:=states', timeout_s=8.0 if joints else 5.0)
+    states = joints and peer.publisher(JointState, 'states')
 
     def publish() -> None:
         if joints:

@@ -39,7 +39,9 @@ def test_two_arms_in_two_places_are_named_by_every_node(processes, peer, tmp_pat
     stamp, alarms = 0, set[str]()
     given = {'robot': 'scara', 'kind': 'point', 'goal': [0.1, 0.9, 0.15, 0.0], 'timeout_s': 6.0}
     sender = processes.start('trajectory', given)
-    recorder = processes.start('recorder', {'bag': str(tmp_path / 'bag')})
+    recorder = processes.start(
+        'recorder', {'bag': str(tmp_path / 'bag'), 'state_topic': 'own'}, '-r', 'own:=joint_states'
+    )
     collector = processes.start('collector', code=COLLECTING)
     end = time.monotonic() + 120.0
 
