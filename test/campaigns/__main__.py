@@ -31,10 +31,11 @@ def main(words: list[str]) -> int:
     name = parser.parse_known_args(words[:1])[0].name
     module = import_module(f'campaigns.{name}')
     parser = argparse.ArgumentParser(prog=f'python test/campaigns {name}')
-    Command(module.main, module.OPTIONS).declare(parser)
+    command = Command(module.main, module.OPTIONS, lasts=True)
+    command.declare(parser)
     parser.description = module.main.__doc__
     try:
-        return int(module.main(parser.parse_args(words[1:])))
+        return command.execute(parser.parse_args(words[1:]))
     except RobotDynamicsError as error:
         print(f'error: {error}', file=sys.stderr)
         return 2

@@ -72,11 +72,10 @@ class Distortion:
 
     def reordered(self, state: State) -> list[State]:
         """Deliver the later of two states first."""
+        if self.kept:
+            return [state, self.kept.pop()]
         self.kept.append(state)
-        arrived = self.kept[::-1] if len(self.kept) == 2 else []
-        if arrived:
-            self.kept = []
-        return arrived
+        return []
 
     def repeated(self, state: State) -> list[State]:
         """Deliver the same state repeatedly."""
@@ -272,18 +271,16 @@ class FaultChanges(FaultEvaluator):
     def _motion(self, rng: Generator) -> tuple[Any, int]:
         """Return times, positions, velocities, accelerations, and the start."""
         here = self.loop.reference.position
-        goal = self._goal_position(rng)
-        goal = here + np.clip(goal - here, -0.4, 0.4)
+        goal = here + np.clip(self._goal_position(rng) - here, -0.4, 0.4)
         last = float(rng.uniform(0.8, 1.5))
         times = np.linspace(float(rng.choice([0.0, 0.2])), last, 25)
         begin = drawn((here, self.q, here + 0.04), rng)
         points, *rates = Quintic(begin, goal, last).table(times)
         if rng.random() < 0.2:
             points[rng.integers(25), 0] = rng.choice([math.nan, 1e300, 50.0])
-        read = (times, points, *rates)
         stamp = self.now_ns + self.shift
         start = int(rng.choice([0, 0, stamp + 30_000_000, stamp - 400_000_000]))
-        return read, start
+        return (times, points, *rates), start
 
     def contacts(self, rng: Generator) -> None:
         """Push a link for a while, under a contact reaction."""

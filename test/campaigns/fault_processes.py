@@ -98,21 +98,20 @@ class ProcessTrial:
         """Publish states of another arm, including impossible ones."""
         n = self._tree.n
         for k in range(200):
-            now = self._peer.node.get_clock().now().to_msg()
             values = self._rng.normal(size=n) * self._rng.choice([0.3, 1.0, 1e9])
             values[k % n] = self._rng.choice([values[k % n], math.nan, math.inf])
             message = JointState(name=list(self._tree.joint_names), position=values.tolist(),
                                  velocity=[0.0] * n, effort=[0.0] * n)  # fmt: skip
-            message.header.stamp = now
+            message.header.stamp = self._peer.node.get_clock().now().to_msg()
             self._states.publish(message)
             self._peer.spin_for(0.002)
 
     def flood(self) -> None:
         """Send valid and invalid trajectories and parameters at the maximum rate."""
         n = self._tree.n
-        middle = self._tree.middle
         for _ in range(100):
-            goal = middle + self._rng.choice([0.05, 1e300, math.nan]) * self._rng.normal(size=n)
+            goal = self._rng.choice([0.05, 1e300, math.nan]) * self._rng.normal(size=n)
+            goal += self._tree.middle
             seconds = int(self._rng.integers(0, 4))
             frequency = float(self._rng.choice([8.0, 15.0, -1.0, math.nan]))
             self._disturber.send(goal.tolist(), seconds, [frequency] * n)

@@ -11,7 +11,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from functools import cache, partial
+from functools import cache
 from itertools import chain, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -47,6 +47,7 @@ from robot_dynamics_ros.control.laws.registry import LAWS
 from robot_dynamics_ros.control.laws.stop_laws import STOP_ACTIONS
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.description.shipped import ROBOTS
+from robot_dynamics_ros.yaml_reader import not_negative, positive
 
 FAULTS = (*STATE_FAULTS, *CHANGES)
 
@@ -284,43 +285,35 @@ def main(args: argparse.Namespace) -> int:
         violation = breach_of(scenario_from(args.scenario))
         print(violation or 'no breach')
         return int(bool(violation))
-    return campaign(args)
-
-
-def breach_at(index: int, seed: int) -> str:
-    """Run a scenario by its index; return its violation, or an empty string."""
-    return breach_of(scenario_of(index, seed))
-
-
-def campaign(args: argparse.Namespace) -> int:
-    """Run scenarios, reduce those that fail, print and write; return 1 if one fails."""
     begin, seed = time.perf_counter(), args.seed
-    indices = range(args.scenarios)
-    work = partial(breach_at, seed=seed)
-    found = run_all(work, indices, lambda _, reason: reason, args.jobs)
+    scenarios = [scenario_of(index, seed) for index in range(args.scenarios)]
+    found = run_all(breach_of, scenarios, lambda _, reason: reason, args.jobs)
     rows = [
         {'what': what, 'which': which, 'scenarios': count}
-        for what, counter in counts([scenario_of(x, seed) for x in indices]).items()
+        for what, counter in counts(scenarios).items()
         for which, count in sorted(counter.items())
     ]
     print_rows('number of scenarios of each', rows)
-    breaches = [one for one in zip(indices, found, strict=True) if one[1]]
-    for index, violation in breaches[:MOST]:
-        least = reduced(scenario_of(index, seed))
+    breaches = [one for one in zip(scenarios, found, strict=True) if one[1]]
+    for scenario, violation in breaches[:MOST]:
+        least = reduced(scenario)
         print(f"{violation}\n  python test/campaigns faults --scenario '{json.dumps(least)}'")
-    seconds = time.perf_counter() - begin
-    print(f'{len(indices)} scenarios, seed {seed}: {len(breaches)} breaches, {seconds:.0f} s')
+    print(
+        f'{len(scenarios)} scenarios, seed {seed}: {len(breaches)} breaches, '
+        f'{time.perf_counter() - begin:.0f} s'
+    )
     return int(bool(breaches))
 
 
 OPTIONS = {
-    '-n --scenarios': option(1000, 'number of scenarios'),
+    '--scenarios -n': option(1000, 'number of scenarios', check=positive),
     '--seed': option(1, 'of all random numbers'),
     '--scenario': option(None, 'instead: one scenario, as printed'),
     '--processes': option(
         0,
         'instead: number of faults of real processes, including kills and stops (ROS 2)',
         metavar='N',
+        check=not_negative,
     ),
     '--jobs': option(0, 'processes; 0: all processors'),
 }

@@ -65,6 +65,7 @@ from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, ana
 from robot_dynamics_ros.recordings.reading import read_recording
 from robot_dynamics_ros.ros import executables
 from robot_dynamics_ros.ros.executables import NODES, declared_parameters
+from robot_dynamics_ros.yaml_reader import positive
 from robot_dynamics_ros.yaml_reader.parsing import parse_yaml
 
 # Kinds of input ----------------------------------------------------------------------------------
@@ -354,7 +355,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 OPTIONS = {
-    '-n --inputs': option(15_000, 'of each kind'),
+    '--inputs -n': option(15_000, 'of each kind', check=positive),
     '--seed': option(1, 'of the first 250 inputs of a kind; the next ones have the next seed'),
     '--kind': option(None, 'kind of input; all if not given', action='append', choices=KINDS),
 }

@@ -153,5 +153,5 @@ def main(args: argparse.Namespace) -> int:
 
 
 OPTIONS = {
-    '-n --ticks': option(1_800_000, 'commands of the controller'),
+    '--ticks -n': option(1_800_000, 'commands of the controller'),
 }

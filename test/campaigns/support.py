@@ -28,8 +28,8 @@ def run_all(
     return [found[place] for place in range(len(items))]
 
 
-def described(error: BaseException, most: int = 2000) -> str:
+def described(error: BaseException) -> str:
     """Return an error and what hypothesis notes about it: the reduced example."""
-    parts = [described(one, most) for one in getattr(error, 'exceptions', ())]
-    notes = (str(note)[:most] for note in getattr(error, '__notes__', ()))
-    return '\n'.join([f'{type(error).__name__}: {error}'[:most], *notes, *parts])
+    parts = [described(one) for one in getattr(error, 'exceptions', ())]
+    notes = (str(note)[:2000] for note in getattr(error, '__notes__', ()))
+    return '\n'.join([f'{type(error).__name__}: {error}'[:2000], *notes, *parts])

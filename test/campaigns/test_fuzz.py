@@ -7,6 +7,7 @@ import time
 import numpy as np
 import pytest
 from campaigns import fuzz
+from campaigns.__main__ import main
 from campaigns.fuzz import Chunk, InputKind
 from hypothesis import Phase, find, settings
 from hypothesis import strategies as st
@@ -24,6 +25,12 @@ def test_a_mutated_input_is_taken_or_refused_in_one_clear_line(kind, tmp_path, m
     assert result.verdicts.keys() <= {'accepted', 'refused'}
     assert result.verdicts.total() == 30
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize('words', ['faults -n 0', 'fuzz -n -1', 'touch --seeds 0'])
+def test_a_campaign_without_inputs_is_refused(words, capsys):
+    assert main(words.split()) == 2
+    assert 'must be positive' in capsys.readouterr().err
 
 
 def test_bombs_are_among_the_mutations():

@@ -43,6 +43,7 @@ from robot_dynamics_ros.simulation.imperfections import Imperfections, Imperfect
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
+from robot_dynamics_ros.yaml_reader import positive
 
 ARMS = ('scara', 'four_dof', 'panda')
 ERROR, ENCODER = 0.05, 1e-5  # relative error of masses, centres, inertias; encoder step, rad or m
@@ -366,10 +367,10 @@ def main(args: argparse.Namespace) -> int:
 
 OPTIONS = {
     '--arms': option(ARMS, 'arms', nargs='+', choices=ARMS),
-    '--seeds': option(20, 'wrong models'),
-    '--minutes': option(10.0, 'motion, min'),
+    '--seeds': option(20, 'wrong models', check=positive),
+    '--minutes': option(10.0, 'motion, min', check=positive),
     '--learn': option(10.0, 'motion without contact for the thresholds, min'),
-    '-n --hits': option(1000, 'hits on each arm'),
+    '--hits -n': option(1000, 'hits on each arm', check=positive),
     '--jobs': option(2, 'processes'),
     '--docs': option(False, 'also write docs/results/contacts.md'),
 }
