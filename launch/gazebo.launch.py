@@ -62,9 +62,7 @@ ARGUMENTS = (
     launching.BAG,
     launching.NAMESPACE,
     launching.PREFIX,
-    Argument('x', '0.0', 'Position of the arm in the world, m.'),
-    Argument('y', '0.0', 'Position of the arm in the world, m.'),
-    Argument('z', '0.0', 'Position of the arm in the world, m.'),
+    *(Argument(axis, '0.0', 'Position of the arm in the world, m.') for axis in 'xyz'),
     Argument('yaw', '0.0', 'Rotation of the arm about the vertical, rad.'),
     launching.WORLD,
     Argument(

@@ -123,16 +123,14 @@ class MomentumObserver:
     ) -> None:
         n = tree.n
         self._inverse_dynamics = inverse_dynamics
-        self.effort, self.raw, self.gain = np.zeros(n), np.zeros(n), np.zeros(n)
-        self.model, self.q, self.v, self.a = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n)
-        self._q, self._v, self._end = np.zeros(n), np.zeros(n), np.zeros(n)
+        self.effort, self.raw, self.gain, self.model, self.q, self.v, self.a = np.zeros((7, n))
+        self._q, self._v, self._end, self._filtered, self._low = np.zeros((5, n))
         self.breakaway, self._coulomb = tree.coulomb_friction.copy(), tree.coulomb_friction
         self._state_between = compile_function(state_between, n, times=2, fused=False)
         observed = partial(observed_effort, JointTerms.of(tree))
         self._observed_effort = compile_function(observed, n, fused=False)
         self._identified = has_drive_terms(tree)
-        self._filtered, self._low, self._latest = np.zeros(n), np.zeros(n), np.zeros((3, n))
-        self._times, self._step, self._sum = np.zeros(2), 0.0, np.zeros(1)
+        self._latest, self._times, self._sum = np.zeros((3, n)), np.zeros(2), np.zeros(1)
         self.configure(settings or ObserverSettings(), discretization, period)
 
     def configure(self, settings: ObserverSettings, discretization: str, period: float) -> None:
@@ -145,10 +143,9 @@ class MomentumObserver:
     def begin(self, q: Array, v: Array) -> None:
         """Start at a state, or restart after a gap, with zero external effort."""
         self._q[:], self._v[:] = q, v
-        self.effort.fill(0.0)
-        self.raw.fill(0.0)
-        self._latest.fill(0.0)
-        self.gain, self._step = np.zeros(len(q)), 0.0
+        for array in (self.effort, self.raw, self.gain, self._latest):
+            array.fill(0.0)
+        self._step = 0.0
 
     def update(self, step: float, q: Array, v: Array, effort: Array) -> bool:
         """Update the estimate with a new state.
@@ -165,7 +162,7 @@ class MomentumObserver:
             Whether the estimate is finite; if not, restart what depends on it, too.
         """
         if step != self._step:
-            self._step, self.gain = step, -np.expm1(-step * self.bandwidth)
+            self._step, self.gain[:] = step, -np.expm1(-step * self.bandwidth)
             self._times[:] = step, 0.5 * min(step, self._lag)
         self._state_between(
             self._q, self._v, q, v, self._times, self.q, self.v, self.a, self._end

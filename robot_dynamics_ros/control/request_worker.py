@@ -15,11 +15,13 @@ from robot_dynamics_ros.errors import ConfigurationError
 #: Python lets a thread keep the interpreter for 5 ms: five ticks of a loop at 1 kHz.
 _SWITCH_S = 1e-4
 
+#: Prepares a request, and returns its commit.
+Prepare = Callable[[], Apply]
 Finish = Callable[[Future[Apply]], None]
 
 
 class _Waiting(NamedTuple):
-    prepare: Callable[[], Apply]
+    prepare: Prepare
     finish: Finish
     replaces: str
 
@@ -41,7 +43,7 @@ class RequestWorker:
 
     def submit(
         self,
-        prepare: Callable[[], Apply],
+        prepare: Prepare,
         finish: Finish,
         *,
         slow: bool = False,
@@ -92,7 +94,7 @@ class RequestWorker:
             self._active = self._pool.submit(_sharing, request.prepare), request.finish
 
 
-def _act(prepare: Callable[[], Apply], finish: Finish) -> None:
+def _act(prepare: Prepare, finish: Finish) -> None:
     future = Future[Apply]()
     try:
         future.set_result(prepare())
@@ -105,7 +107,7 @@ def _refuse() -> Apply:
     raise ConfigurationError('request', 'the controller was cleaned up', 'send it again')
 
 
-def _sharing(prepare: Callable[[], Apply]) -> Apply:
+def _sharing(prepare: Prepare) -> Apply:
     """Prepare a request, and give up the interpreter in time for a tick."""
     previous = sys.getswitchinterval()
     sys.setswitchinterval(_SWITCH_S)

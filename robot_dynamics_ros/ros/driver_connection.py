@@ -313,10 +313,10 @@ class StateCollector(PackageNode):
     def _check_progress(self) -> None:
         elapsed = time.monotonic() - self._started_at
         if rivals := self._rivals.sentence():
-            self._end(error=ConfigurationError(self._topic, *rivals.split('; ')))
+            self._end(ConfigurationError(self._topic, *rivals.split('; ')))
         elif not self._rows and elapsed > min(self._seconds, _TIMEOUT_S):
             peer = f'{self._topic} ({self._reader.problem()})'
-            self._end(error=PeerTimeoutError(peer, 'state of all joints', elapsed))
+            self._end(PeerTimeoutError(peer, 'state of all joints', elapsed))
         elif elapsed > self._seconds:
             self._end()
         else:

@@ -10,7 +10,7 @@ can be tested without its arm. Lockstep and real time work as in the simulator.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.control.laws.stop_laws import HoldPosition, StopSettings
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.model import Robot
+from robot_dynamics_ros.parameters import Values
 from robot_dynamics_ros.ros.conversions import state_message
 from robot_dynamics_ros.ros.node import serve
 from robot_dynamics_ros.ros.node_parameters import EMULATOR
@@ -54,11 +55,10 @@ class EmulatedArm(SimulatedArm):
         """Build the plant, with the driver's compensation, drives and link."""
         profile, tree = self.driver.profile, self.tree
         compensates, known = profile.compensated_by_driver, profile.payload_known_to_driver
-        self._linked, self._driven = emulated_plant(tree, self.settings, compensates, known)
+        self.plant, self._driven = emulated_plant(tree, self.settings, compensates, known)
         self._q, self._v, self._own_anchor, self._own_effort = np.zeros((4, tree.n))
         self._last_command = np.full(tree.n, np.nan)
         self._own, self._unused = HoldPosition(tree, None, _STIFF), Reference(tree.n)
-        self.plant = self._linked
         return self.plant
 
     def message(self) -> JointState:
@@ -77,7 +77,7 @@ class EmulatedArm(SimulatedArm):
             )
         serve(self._node, Trigger, 'recover', self._on_recover)
 
-    def check(self, settings: Mapping[str, Any]) -> None:
+    def check(self, settings: Values) -> None:
         """Check the setpoint of the driver's own controller."""
         own_position(self.tree, settings)
 
@@ -115,7 +115,7 @@ class EmulatedArm(SimulatedArm):
         """Stop with a reflex if the command changes faster than the profile allows."""
         command = self.driver.motor_effort(command)
         change = np.abs(command - self._last_command)
-        max_change = self.driver.rate_limit * self._linked.period
+        max_change = self.driver.rate_limit * self.plant.period
         too_fast = change > max_change * (1.0 + _ROUNDING)
         self._last_command[:] = command
         if too_fast.any() and self._is_commanded:  # else zero acts, which nobody commanded
@@ -154,7 +154,7 @@ class EmulatedArm(SimulatedArm):
         self._driven.read(q, v)
         goal = own_position(self.tree, self.settings)
         if goal is not None and not self._reflex:
-            max_step = self.settings['own_speed'] * self._linked.period
+            max_step = self.settings['own_speed'] * self.plant.period
             self._own_anchor += np.clip(goal - self._own_anchor, -max_step, max_step)
         self._own.hold_at(self._own_anchor)
         self._own.effort(0.0, q, v, self._unused, self._own_effort)
@@ -177,11 +177,6 @@ class EmulatedArm(SimulatedArm):
         self._last_command.fill(np.nan)
         if self._reflex or (self.settings['own_controller'] == 'hold' and not lockstep):
             self._hold_position()
-
-    @property
-    def stale(self) -> bool:
-        """Whether the last state was lost or delayed on the link."""
-        return self._linked.stale
 
     def write(self, position: Array, velocity: Array, effort: Array) -> None:
         """Write the present state in the driver's units and order."""
@@ -214,7 +209,7 @@ class DriverEmulator(Simulator):
         return settings | {'period': 1.0 / rate}
 
 
-def own_position(tree: Robot, settings: Mapping[str, Any]) -> Array | None:
+def own_position(tree: Robot, settings: Values) -> Array | None:
     """Return the setpoint of the driver's own controller; None for the current position.
 
     Raises:

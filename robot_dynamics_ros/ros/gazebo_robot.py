@@ -28,7 +28,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 from rclpy.node import Node
@@ -43,6 +42,7 @@ from robot_dynamics_ros.errors import (
     SceneError,
 )
 from robot_dynamics_ros.model.robot_parameters import assignments
+from robot_dynamics_ros.parameters import Values
 from robot_dynamics_ros.ros.gazebo_world import (
     CALL_TIMEOUT_S,
     ForceGuard,
@@ -76,7 +76,7 @@ class CommandedWorld:
         MissingDependencyError: Gazebo's Python bindings are not installed.
     """
 
-    def __init__(self, node: Node, model: str, settings: Mapping[str, Any]) -> None:
+    def __init__(self, node: Node, model: str, settings: Values) -> None:
         description = settings['robot_description']
         names = driven_joints(description)
         topics = [gazebo_force_topic(model, name) for name in names]

@@ -17,7 +17,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -50,6 +50,7 @@ from robot_dynamics_ros.errors import (
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.robot_parameters import assignments
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY
+from robot_dynamics_ros.parameters import Values
 from robot_dynamics_ros.ros.executables import parameter_sections, sections_of
 from robot_dynamics_ros.ros.node_parameters import lockstep_parameters
 from robot_dynamics_ros.yaml_reader import vector3
@@ -185,7 +186,7 @@ def _values(arguments: Iterable[Argument], context: LaunchContext) -> SimpleName
 def package_node(
     executable: str,
     args: SimpleNamespace,
-    parameters: Mapping[str, Any],
+    parameters: Values,
     end_s: float = SHUTDOWN_SECONDS,
 ) -> Node:
     """Return one of this package's nodes, named after its executable.
@@ -347,7 +348,7 @@ def recorder(args: SimpleNamespace, **parameters: Any) -> list[Node | LogInfo]:
     return [package_node('recorder', args, {'bag': args.bag, **parameters})]
 
 
-def monitor(args: SimpleNamespace, parameters: Mapping[str, Any]) -> list[Node]:
+def monitor(args: SimpleNamespace, parameters: Values) -> list[Node]:
     """Return the monitor node, which compares the controller's commands, if ``monitor`` is set."""
     if not args.monitor:
         return []

@@ -9,7 +9,7 @@ thresholds, and the gravity vector that would explain it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -34,6 +34,7 @@ from robot_dynamics_ros.estimation.model_monitor import (
 )
 from robot_dynamics_ros.messages import stamp_ns
 from robot_dynamics_ros.model.payload import loaded
+from robot_dynamics_ros.parameters import Values
 from robot_dynamics_ros.ros.conversions import PreparedMessage, state_message
 from robot_dynamics_ros.ros.driver_connection import DriverConnection
 from robot_dynamics_ros.ros.node import (
@@ -251,6 +252,6 @@ class MonitorNode(PackageNode):
 
     # Parameters ----------------------------------------------------------------------------------
 
-    def _apply_change(self, changes: Mapping[str, Any]) -> None:
+    def _apply_change(self, changes: Values) -> None:
         self._settings = self._read_parameters()
         self._set_payload()

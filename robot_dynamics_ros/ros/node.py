@@ -44,7 +44,7 @@ from robot_dynamics_ros.errors import (
     nearest,
 )
 from robot_dynamics_ros.messages import NANO
-from robot_dynamics_ros.parameters import Parameter, unused
+from robot_dynamics_ros.parameters import Parameter, Values, unused
 from robot_dynamics_ros.ros.rclpy_compat import parameter_overrides
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
@@ -239,11 +239,11 @@ def declare(node: Any, parameters: Iterable[Parameter]) -> None:
             refused[frozenset(names)] = error  # rclpy's own reasons name less
             return node.get_parameters(names)  # which it lets through to the check
 
-    def check(changes: Mapping[str, Any]) -> None:
+    def check(changes: Values) -> None:
         if error := refused.pop(frozenset(changes), None):
             raise error
 
-    def warn_unused(given: Mapping[str, Any]) -> None:
+    def warn_unused(given: Values) -> None:
         choosers = {one.only[0] for one in parameters if one.only}
         now = {name: node.get_parameter(name).value for name in choosers}
         for error in unused(parameters, now, given):
@@ -337,7 +337,7 @@ def _warn_unknown(
             node.get_logger().warning(f'parameter {name!r} {text}')
 
 
-def set_own(node: Any, values: Mapping[str, Any]) -> None:
+def set_own(node: Any, values: Values) -> None:
     """Set parameters of a node from within.
 
     Raises:
@@ -406,14 +406,14 @@ class PackageNode(Node):
     def _read_parameters(self) -> dict[str, Any]:
         return values(self, self._parameters_of_node)
 
-    def _end(self, code: int = 0, error: RobotDynamicsError | None = None) -> None:
+    def _end(self, outcome: int | RobotDynamicsError = 0) -> None:
         """End the process with an exit code or an error; later calls have no effect."""
         if self.finished.done():
             return
-        if error is None:
-            self.finished.set_result(code)
+        if isinstance(outcome, int):
+            self.finished.set_result(outcome)
         else:
-            self.finished.set_exception(error)
+            self.finished.set_exception(outcome)
 
     def _begin_with_robot(self, begin: Callable[[str], None]) -> None:
         """Begin now if the parameters name a robot, otherwise once a description is received.
@@ -438,7 +438,7 @@ class PackageNode(Node):
             begin(msg.data)
             self._ready = True
         except RobotDynamicsError as error:
-            self._end(error=error)
+            self._end(error)
 
     def _publish_description(self, urdf: str) -> None:
         """Publish ``robot_description`` (latched)."""
@@ -470,11 +470,11 @@ class SequenceNode(PackageNode):
             if self._ends:
                 self._end()
         except RobotDynamicsError as error:
-            self._end(error=error)
+            self._end(error)
 
-    def _end(self, code: int = 0, error: RobotDynamicsError | None = None) -> None:
+    def _end(self, outcome: int | RobotDynamicsError = 0) -> None:
         self._timer.cancel()
-        super()._end(code, error)
+        super()._end(outcome)
 
     def _wait_until(
         self,

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from rclpy.node import Node
@@ -12,6 +12,7 @@ from sensor_msgs.msg import JointState
 
 from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface, robot_and_driver
 from robot_dynamics_ros.model import Robot
+from robot_dynamics_ros.parameters import Values
 from robot_dynamics_ros.ros.conversions import state_message
 from robot_dynamics_ros.simulation.imperfections import with_imperfections, with_model_error
 from robot_dynamics_ros.simulation.mujoco_plant import plant_from_parameters
@@ -66,7 +67,7 @@ class SimulatedArm:
     def open(self) -> None:
         """Create further topics and services."""
 
-    def check(self, settings: Mapping[str, Any]) -> None:
+    def check(self, settings: Values) -> None:
         """Check new settings; raises ParameterError."""
 
     # Commands ------------------------------------------------------------------------------------
@@ -100,11 +101,6 @@ class SimulatedArm:
         self._held = self.settings['hold_until_command'] and not lockstep
         if self._held:
             self._log.info('holding the arm until the first command')
-
-    @property
-    def stale(self) -> bool:
-        """Whether the last step gave no new state."""
-        return False
 
     def write(self, position: Array, velocity: Array, effort: Array) -> None:
         """Write the present state into the arrays of a message; the joints come first."""

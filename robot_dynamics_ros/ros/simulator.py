@@ -24,8 +24,7 @@ Real time
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from geometry_msgs.msg import WrenchStamped
 from rclpy.qos import QoSProfile
@@ -37,7 +36,7 @@ from robot_dynamics_ros.control.topics import PUSHES
 from robot_dynamics_ros.errors import PeerTimeoutError, RobotDynamicsError
 from robot_dynamics_ros.messages import wrench_of
 from robot_dynamics_ros.model.payload import payload_from_parameters
-from robot_dynamics_ros.parameters import Parameter, checked
+from robot_dynamics_ros.parameters import Parameter, Values, checked
 from robot_dynamics_ros.ros import node_parameters as declared
 from robot_dynamics_ros.ros.conversions import PreparedMessage, ns_to_stamp, wrench_message
 from robot_dynamics_ros.ros.driver_connection import DriverConnection
@@ -192,14 +191,14 @@ class Simulator(PackageNode):
     def _advance(self) -> None:
         """Step with the current command until the next state, and publish it."""
         self._step()
-        while self._lockstep and self._arm.stale and not self._paused:
+        while self._lockstep and self._run.plant.stale and not self._paused:
             self._step()  # a lost state cannot be answered
 
     def _step(self) -> None:
         try:
             ended = self._run.advance(self._arm.effort(self._buffer.effort))
         except RobotDynamicsError as error:
-            self._end(error=error)
+            self._end(error)
             return
         self._publish_new_state()
         if ended:
@@ -218,7 +217,7 @@ class Simulator(PackageNode):
 
     def _publish_new_state(self) -> None:
         now = self._run.time_ns
-        if self._arm.stale and now:
+        if self._run.plant.stale and now:
             return
         self._arm.write(*self._state.doubles)
         self._stamp_ns = now + self._origin_ns
@@ -261,7 +260,7 @@ class Simulator(PackageNode):
             self._peers(), f'command answering the state at t = {self._run.time:.6f} s', waited
         )
         if self._settings['on_peer_timeout'] == 'exit':
-            self._end(error=error)
+            self._end(error)
             return
         self.get_logger().warning(str(error))
         if self._settings['on_peer_timeout'] == 'zero':
@@ -304,9 +303,9 @@ class Simulator(PackageNode):
         if self._arm.has_own_clock and not self._lockstep:
             self._origin_ns = self.get_clock().now().nanoseconds - self._run.time_ns
 
-    def _end(self, code: int = 0, error: RobotDynamicsError | None = None) -> None:
+    def _end(self, outcome: int | RobotDynamicsError = 0) -> None:
         self._paused = True
-        super()._end(code, error)
+        super()._end(outcome)
 
     # Services and parameters ---------------------------------------------------------------------
 
@@ -333,14 +332,14 @@ class Simulator(PackageNode):
         self._advance()
         return True, f'at t = {self._run.time:.6f}'
 
-    def _check_change(self, changes: Mapping[str, Any]) -> None:
+    def _check_change(self, changes: Values) -> None:
         tree = self._arm.tree
         merged = checked(self.PARAMETERS, {**self._settings, **changes}, tree.n)
         with_model_error(tree, merged)
         self._arm.check(merged)
         self._run.check_payload(payload_from_parameters(merged))
 
-    def _apply_change(self, changes: Mapping[str, Any]) -> None:
+    def _apply_change(self, changes: Values) -> None:
         self._settings = self._arm.settings = self._read_parameters()
         if 'end_time_s' in changes:
             self._run.end_at(self._settings['end_time_s'])

@@ -120,11 +120,11 @@ class TrajectorySender(SequenceNode):
             self._arrived_at = time.monotonic()
             self._rivals.note(self._stamp_ns, content)
 
-    def _end(self, code: int = 0, error: RobotDynamicsError | None = None) -> None:
+    def _end(self, outcome: int | RobotDynamicsError = 0) -> None:
         layouts = self._reader.other_layouts if self._reader is not None else 0
-        if error is not None and (rivals := self._rivals.sentence(layouts)):
-            error = ConfigurationError('motion', rivals, str(error))  # which it explains
-        super()._end(code, error)
+        if outcome and (rivals := self._rivals.sentence(layouts)):
+            outcome = ConfigurationError('motion', rivals, str(outcome))  # which it explains
+        super()._end(outcome)
 
     def on_stop(self) -> None:
         """An interrupt leaves a motion that is waited for without its end: say what it does."""
@@ -132,7 +132,7 @@ class TrajectorySender(SequenceNode):
             stop = f'an empty trajectory on {self._publisher.topic_name} ends it'
             goes_on = 'its sender was interrupted, and the controller goes on', stop
             unsent = 'was interrupted before it was sent', 'send it again'
-            self._end(error=TrajectoryError('motion', *(goes_on if self._mine else unsent)))
+            self._end(TrajectoryError('motion', *(goes_on if self._mine else unsent)))
 
     # Sequence ------------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ from robot_dynamics_ros.description.shipped import robot_file
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 from robot_dynamics_ros.model import Robot, load_robot
-from robot_dynamics_ros.parameters import defaults
+from robot_dynamics_ros.parameters import Values, defaults
 from robot_dynamics_ros.planning.trajectory_plan import (
     MOTION,
     circle_settings,
@@ -110,7 +110,7 @@ class ArmCommands:
             self._pushes.publish(self._current_push[1])
 
     @_queued
-    def set_parameters(self, peer: str, changes: Mapping[str, Any], reply: Reply) -> None:
+    def set_parameters(self, peer: str, changes: Values, reply: Reply) -> None:
         """Change parameters of a peer: ``controller`` or ``simulator``."""
         request = SetParameters.Request(
             parameters=[Parameter(k, value=x).to_parameter_msg() for k, x in changes.items()]
@@ -124,9 +124,7 @@ class ArmCommands:
         _call(self._set[peer], request, done, reply)
 
     @_queued
-    def read_simulator(
-        self, names: Sequence[str], take: Callable[[Mapping[str, Any]], None]
-    ) -> None:
+    def read_simulator(self, names: Sequence[str], take: Callable[[Values], None]) -> None:
         """Read parameters of the simulator."""
 
         def done(future: Any) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -26,6 +26,7 @@ from robot_dynamics_ros.ros.rclpy_compat import PolledGroup, take_message
 from robot_dynamics_ros.viewing.arm import (
     ArmInstant,
     ContactFlash,
+    Numbers,
     begins_anew,
     by_origin,
     diagnostic_status,
@@ -231,7 +232,7 @@ class ArmTopics:
             alarm=self._alarm(position),
         )
 
-    def _alarm(self, position: Mapping[str, float]) -> str:
+    def _alarm(self, position: Numbers) -> str:
         now, states = time.monotonic(), self._streams['states']
         if now > self._asked_at + _RIVALS_PERIOD_S:
             self._asked_at = now

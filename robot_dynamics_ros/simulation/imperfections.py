@@ -16,9 +16,8 @@ frequency N. Coulomb friction is larger at rest (Stribeck),
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -26,6 +25,7 @@ from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import ParameterError, known_name
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.payload import Payload, with_payload
+from robot_dynamics_ros.parameters import Values
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant, plant_from_parameters
 from robot_dynamics_ros.simulation.plant import Plant, WrappedPlant, per_joint
 from robot_dynamics_ros.spatial.scalar import Array
@@ -93,7 +93,6 @@ class ImperfectPlant(WrappedPlant):
     Attributes:
         plant: The plant inside; its ``read`` gives the true state.
         imperfections: As given.
-        stale: Whether no state arrived in the last step: ``read`` gives the previous one.
 
     Args:
         plant: The plant, at its initial state.
@@ -312,7 +311,7 @@ def with_mismatch(
 # Parameters of the simulator and the driver emulator --------------------------------------------
 
 
-def with_model_error(tree: Robot, values: Mapping[str, Any]) -> Robot:
+def with_model_error(tree: Robot, values: Values) -> Robot:
     """Return the robot with the model error that parameters describe.
 
     Raises:
@@ -322,7 +321,7 @@ def with_model_error(tree: Robot, values: Mapping[str, Any]) -> Robot:
     return with_mismatch(tree, values['com_shift'], **factors)
 
 
-def with_imperfections(plant: Plant, values: Mapping[str, Any]) -> ImperfectPlant:
+def with_imperfections(plant: Plant, values: Values) -> ImperfectPlant:
     """Return the plant with the imperfections that parameters describe.
 
     Raises:
@@ -333,7 +332,7 @@ def with_imperfections(plant: Plant, values: Mapping[str, Any]) -> ImperfectPlan
 
 
 def emulated_plant(
-    tree: Robot, values: Mapping[str, Any], compensates: Sequence[str], payload_known: bool
+    tree: Robot, values: Values, compensates: Sequence[str], payload_known: bool
 ) -> tuple[ImperfectPlant, DrivenPlant]:
     """Return the plant behind its network link, and the plant with its drives inside it.
 

@@ -23,7 +23,7 @@ Contacts are modelled with one :class:`Board` only. Not modelled: link flexibili
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -40,7 +40,7 @@ from robot_dynamics_ros.errors import (
 )
 from robot_dynamics_ros.model import Mechanism, Robot
 from robot_dynamics_ros.model.payload import Payload, with_payload
-from robot_dynamics_ros.parameters import spread
+from robot_dynamics_ros.parameters import Values, spread
 from robot_dynamics_ros.simulation.mujoco_description import (
     BOARD,
     Board,
@@ -295,7 +295,7 @@ class MujocoPlant(Plant):
             self._tip_jacobian = np.zeros((3, self.model.nv))
 
 
-def plant_from_parameters(tree: Robot, values: Mapping[str, Any]) -> MujocoPlant:
+def plant_from_parameters(tree: Robot, values: Values) -> MujocoPlant:
     """Return the plant at its initial state that the simulator's parameters describe.
 
     Args:
@@ -326,7 +326,7 @@ def plant_from_parameters(tree: Robot, values: Mapping[str, Any]) -> MujocoPlant
     return plant
 
 
-def initial_state(tree: Robot, values: Mapping[str, Any]) -> tuple[Array, Array]:
+def initial_state(tree: Robot, values: Values) -> tuple[Array, Array]:
     """Return the initial positions in parameters and velocities 0 as new arrays, shape (n,).
 
     Raises:

@@ -32,6 +32,7 @@ class Plant(ABC):
         steps: Number of steps since the last reset.
         effort: Efforts applied during the last step, saturated, shape (n,), N m or N.
         board_frame: The link that touches a board; empty: no board.
+        stale: Whether the last step gave no new state: ``read`` gives the previous one.
 
     Args:
         tree: The robot to simulate.
@@ -41,7 +42,7 @@ class Plant(ABC):
         ParameterError: The period is not positive.
     """
 
-    board_frame = ''
+    board_frame, stale = '', False
 
     def __init__(self, tree: Robot, period: float) -> None:
         require_robot(tree)

@@ -162,7 +162,7 @@ class PlacedLink(NamedTuple):
         """Whether it can move in its parent."""
         return self.joint.kind in (*_TURNING, *_SLIDING)
 
-    def pose(self, positions: Mapping[str, float]) -> FramePose:
+    def pose(self, positions: Numbers) -> FramePose:
         """Return the link's pose in its parent, from joint positions by name, rad or m."""
         R, p = self.origin
         position = self.position(positions)
@@ -172,7 +172,7 @@ class PlacedLink(NamedTuple):
             return FramePose(R, p + R @ self.axis * position)
         return self.origin
 
-    def position(self, positions: Mapping[str, float]) -> float:
+    def position(self, positions: Numbers) -> float:
         """Return the joint position, of a mimic joint from its joint; 0 if unknown."""
         mimic = self.joint.mimic
         value = positions.get(mimic.joint if mimic else self.joint.name, 0.0)
@@ -197,7 +197,7 @@ class LinkTree:
         moving = [link.joint for link in self.links if link.moves]
         self.joints = {joint.name: joint for joint in moving if joint.mimic is None}
 
-    def relative(self, positions: Mapping[str, float]) -> list[FramePose]:
+    def relative(self, positions: Numbers) -> list[FramePose]:
         """Return the pose of every link in its parent."""
         return [link.pose(positions) for link in self.links]
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from robot_dynamics_ros.geometry.triangles import Triangles, joined
 from robot_dynamics_ros.model import FramePose
 from robot_dynamics_ros.spatial.rotation import quaternion_xyzw
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.viewing.arm import ArmInstant, LinkTree
+from robot_dynamics_ros.viewing.arm import ArmInstant, LinkTree, Numbers
 
 Rgb = tuple[int, int, int]
 
@@ -78,7 +78,7 @@ class ArmScene:
         scene.add_label(f'/{name}/label', name, anchor='top-center')
         self._forces = [ForceArrow(scene, name, kind, self.radius) for kind in FORCE_COLOURS]
 
-    def show(self, now: ArmInstant, positions: Mapping[str, float]) -> None:
+    def show(self, now: ArmInstant, positions: Numbers) -> None:
         """Move arm, ghost and tool to an instant.
 
         The colour of a link shows a warning of its joint.
@@ -101,7 +101,7 @@ class ArmScene:
             place = self._link_index.get(link)
             arrow.show(None if place is None else poses[place], wrench[:3])
 
-    def bounding_sphere(self, positions: Mapping[str, float]) -> tuple[Array, float]:
+    def bounding_sphere(self, positions: Numbers) -> tuple[Array, float]:
         """Return centre, shape (3,), and radius of the arm's bounding sphere, m."""
         poses = self.tree.poses(self.tree.relative(positions))
         points = [pose.p_WF[np.newaxis] for pose in poses]
@@ -131,7 +131,7 @@ class ArmScene:
         """Remove the arm from the scene."""
         self._root.remove()
 
-    def _show_reference(self, now: ArmInstant, positions: Mapping[str, float]) -> None:
+    def _show_reference(self, now: ArmInstant, positions: Numbers) -> None:
         goal = now.reference if now.error else {}
         common = goal.keys() & now.position.keys()
         distances = [abs(goal[name] - now.position[name]) for name in common]
@@ -143,7 +143,7 @@ class ArmScene:
             if visible:
                 self._ghost.move(relative)
 
-    def _colour_links(self, touched: str, positions: Mapping[str, float]) -> None:
+    def _colour_links(self, touched: str, positions: Numbers) -> None:
         """Colour the links: a new contact, else the warning of the joint."""
         for place, link in enumerate(self.tree.links):
             name, colour = link.joint.name, None

@@ -8,7 +8,16 @@ from functools import partial
 from typing import Any
 
 from robot_dynamics_ros.control.laws.registry import known_laws
-from robot_dynamics_ros.viewing.fields import RED, Button, Field, FieldRow, Reply, read_numbers
+from robot_dynamics_ros.parameters import Values
+from robot_dynamics_ros.viewing.fields import (
+    RED,
+    Act,
+    Button,
+    Field,
+    FieldRow,
+    Reply,
+    read_numbers,
+)
 from robot_dynamics_ros.viewing.page import ArmView, Page
 
 _FIRST_SPEED = 0.25  # initial fraction of the limits
@@ -59,7 +68,7 @@ class Controls:
 
     def __init__(self, page: Page, arm: ArmView, commands: Any) -> None:
         self._page, self._arm, self.commands = page, arm, commands
-        self._parameters: Mapping[str, Any] = {}
+        self._parameters: Values = {}
         self._shown: dict[str, Field] = {}  # of parameters of the controller
         self._simulator: dict[str, Field] = {}
         self._message = ''
@@ -167,7 +176,7 @@ class Controls:
         self._button('clear', 'clear the goals', clear)
         self._button('move', 'move there', self._of_page(move), primary=True)
 
-    def _of_page(self, act: Callable[[int, Reply], None]) -> Callable[[int, Reply], None]:
+    def _of_page(self, act: Act) -> Act:
         """Return an action that needs a connected page, as it ends with the page."""
 
         def of_page(client: int, reply: Reply) -> None:
@@ -205,7 +214,7 @@ class Controls:
 
     # Showing -------------------------------------------------------------------------------------
 
-    def show(self, parameters: Mapping[str, Any], status: Mapping[str, str]) -> None:
+    def show(self, parameters: Values, status: Mapping[str, str]) -> None:
         """Show parameters and state of the controller; without one nothing can be commanded."""
         alive = 'message' in status and 'stale' not in status
         for row in (*self._switches, *self._shown.values()):
@@ -231,7 +240,7 @@ def _aim(_: int, position: float, reply: Reply) -> None:
     reply(True, '')
 
 
-def _show_values(fields: Mapping[str, Field], values: Mapping[str, Any]) -> None:
+def _show_values(fields: Mapping[str, Field], values: Values) -> None:
     for name in fields.keys() & values.keys():
         value = values[name]
         equal = name in _LISTS and len(set(value)) == 1

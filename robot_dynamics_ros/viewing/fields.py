@@ -14,6 +14,8 @@ import numpy as np
 
 #: Reports the result of a command, later: whether it was accepted, and a message.
 Reply = Callable[[bool, str], None]
+#: Acts for the client of a number, and reports.
+Act = Callable[[int, Reply], None]
 
 RED, GREEN, GREY = '#c0392b', '#2e9e5b', '#868e96'
 _NUMBER = re.compile(r'[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?')
@@ -115,7 +117,7 @@ class Button(FieldRow):
     """
 
     def __init__(
-        self, page: Any, name: str, label: str, act: Callable[[int, Reply], None],
+        self, page: Any, name: str, label: str, act: Act,
         *, primary: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(page, name, '')
@@ -123,7 +125,7 @@ class Button(FieldRow):
         page.web.actions[name] = partial(self._press, act)
         self._draw()
 
-    def _press(self, act: Callable[[int, Reply], None], client: int, _: str) -> str:
+    def _press(self, act: Act, client: int, _: str) -> str:
         self.note('\u2026')
         Thread(target=act, args=(client, self.reply), daemon=True).start()
         return 'sent'

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from robot_dynamics_ros.description.urdf import Joint
 from robot_dynamics_ros.errors import DescriptionError, RobotDynamicsError
 from robot_dynamics_ros.geometry import robot_shapes
+from robot_dynamics_ros.parameters import Values
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.viewing.arm import ArmInstant, LinkTree
 from robot_dynamics_ros.viewing.arm_panel import ArmPanel
@@ -103,7 +104,7 @@ class ArmView:
         if not self.joints:
             self.panel.list_joints({name: Joint(name, 'unknown', '', '') for name in names})
 
-    def draw_program(self, parameters: Mapping[str, Any]) -> None:
+    def draw_program(self, parameters: Values) -> None:
         """Draw the program in the controller's parameters; show errors on the page."""
         key = (parameters.get('law'), parameters.get('program'), self.xml)
         if self.scene is None or key == self._drawn_program:

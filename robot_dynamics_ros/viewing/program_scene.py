@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,11 +11,13 @@ from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.constraints.program_shapes import ProgramShape, program_shapes
 from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.parameters import Values
+from robot_dynamics_ros.viewing.arm import Numbers
 from robot_dynamics_ros.viewing.arm_scene import add_mesh, set_pose
 from robot_dynamics_ros.yaml_reader.parsing import with_texts
 
 
-def read_program(parameters: Mapping[str, Any], xml: str) -> Program | None:
+def read_program(parameters: Values, xml: str) -> Program | None:
     """Load the program given by the controller's parameters; None if its law has none.
 
     Raises:
@@ -45,7 +46,7 @@ class ProgramScene:
             for k, shape in enumerate(program_shapes(program))
         ]
 
-    def show(self, t: float, positions: Mapping[str, float]) -> None:
+    def show(self, t: float, positions: Numbers) -> None:
         """Update the geometry for a program time, s; NaN for its start."""
         names = self._program.tree.joint_names
         q = np.nan_to_num([positions.get(name, 0.0) for name in names])

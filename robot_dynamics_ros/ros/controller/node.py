@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -15,6 +14,7 @@ from robot_dynamics_ros.control.health import HealthReport
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.parts import CONTROLLER
 from robot_dynamics_ros.errors import RobotDynamicsError
+from robot_dynamics_ros.parameters import Values
 from robot_dynamics_ros.ros.controller.running import RunningController
 from robot_dynamics_ros.ros.node import (
     LATCHED,
@@ -206,11 +206,11 @@ class Controller(LifecycleNode):
         else:
             self._run.parameters.set(set_now, request, response, respond)
 
-    def _check_change(self, changes: Mapping[str, Any]) -> None:
+    def _check_change(self, changes: Values) -> None:
         """Raise an error for a parameter change that cannot be applied."""
         if self._run is not None:
             self._run.parameters.check(changes)
 
-    def _apply_change(self, _: Mapping[str, Any]) -> None:
+    def _apply_change(self, _: Values) -> None:
         if self._run is not None:
             self._run.parameters.apply()

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
@@ -16,6 +16,7 @@ from std_msgs.msg import String
 from robot_dynamics_ros.control.requests import Commit, builds_law, prepare_parameters
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import RobotDynamicsError
+from robot_dynamics_ros.parameters import Values
 from robot_dynamics_ros.ros.node import LATCHED, requested_values
 from robot_dynamics_ros.ros.rclpy_compat import Respond
 
@@ -91,12 +92,12 @@ class ParameterRequests:
 
         self._submit(partial(self._prepare, values), finish, slow=builds_law(self.session, values))
 
-    def _prepare(self, values: Mapping[str, Any]) -> Commit:
+    def _prepare(self, values: Values) -> Commit:
         """Prepare a change of those that the session has, not of those of ROS."""
         own = {name: x for name, x in values.items() if name in self.session.parameters}
         return prepare_parameters(self.session, own)
 
-    def check(self, changes: Mapping[str, Any]) -> None:
+    def check(self, changes: Values) -> None:
         """Check a change of parameters, prepared or not; raises RobotDynamicsError."""
         prepared, self._prepared = self._prepared, None
         if prepared is None:

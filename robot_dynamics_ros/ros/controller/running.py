@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from rclpy.node import Node
@@ -16,6 +16,7 @@ from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model.robot_parameters import with_locked
+from robot_dynamics_ros.parameters import Values
 from robot_dynamics_ros.ros.controller.parameter_requests import ParameterRequests
 from robot_dynamics_ros.ros.controller.session_requests import SessionRequests
 from robot_dynamics_ros.ros.controller.trajectory_action import TrajectoryAction
@@ -50,7 +51,7 @@ class RunningController:
     def __init__(
         self,
         node: Node,
-        parameters: Mapping[str, Any],
+        parameters: Values,
         description: str,
         publish_health: Callable[[], None],
     ) -> None:

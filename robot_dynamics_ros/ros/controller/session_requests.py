@@ -18,7 +18,7 @@ from std_msgs.msg import String
 from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import JointTrajectory
 
-from robot_dynamics_ros.control.request_worker import Finish, RequestWorker
+from robot_dynamics_ros.control.request_worker import Finish, Prepare, RequestWorker
 from robot_dynamics_ros.control.requests import (
     Apply,
     prepare_message,
@@ -37,6 +37,9 @@ from robot_dynamics_ros.ros.rclpy_compat import Respond, respond_later
 _POLL_PERIOD_S = 0.005  # at which the end of a slow preparation is noticed
 #: Messages of more bytes (some hundred points) are deserialized in the background.
 _LONG_MESSAGE = 16_384
+
+Done = Callable[[str], Any]
+Refused = Callable[[RobotDynamicsError], Any]
 
 
 class SessionRequests:
@@ -71,7 +74,7 @@ class SessionRequests:
         node.create_subscription(kind, '~/joint_trajectory', take, 1, raw=True)
         self.take_wrench = subscribe_streams(node, session, self.request, self.act)
 
-    def submit(self, prepare: Callable[[], Apply], finish: Finish, **options: Any) -> None:
+    def submit(self, prepare: Prepare, finish: Finish, **options: Any) -> None:
         """Prepare a request, and finish it between two ticks; see ``RequestWorker.submit``."""
         self.worker.submit(prepare, finish, **options)
         if self.worker.busy:
@@ -84,9 +87,9 @@ class SessionRequests:
 
     def request(
         self,
-        prepare: Callable[[], Apply],
-        done: Callable[[str], Any],
-        refused: Callable[[RobotDynamicsError], Any],
+        prepare: Prepare,
+        done: Done,
+        refused: Refused,
         **options: Any,
     ) -> None:
         """Submit a request; tell what it returns, or why it is refused."""
@@ -94,9 +97,9 @@ class SessionRequests:
 
     def act(
         self,
-        prepared: Callable[[], Apply],
-        done: Callable[[str], Any],
-        refused: Callable[[RobotDynamicsError], Any],
+        prepared: Prepare,
+        done: Done,
+        refused: Refused,
     ) -> None:
         """Let a request act now, whatever is being prepared."""
         try:
