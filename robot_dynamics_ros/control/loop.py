@@ -113,6 +113,7 @@ class ControlLoop:
         self.effort, self._speeds = np.zeros(tree.n), tree.velocity_limits()
         self._gravity, self._desired, self._zeros = np.zeros((3, tree.n))
         self._fitted, self._moved = np.zeros((2, tree.n))
+        self._bearable = np.concatenate([tree.effort_limit, self.driver.drive_limit])
         self.measured_effort = np.full(tree.n, np.nan)
         self.force, self.wrench = ForceSensor(tree), TargetWrench()
         self.limiter = EffortLimiter(tree.effort_limit)
@@ -151,8 +152,10 @@ class ControlLoop:
             speed_limit=self._speed_limit,
             on_transition=self.transfer.limit_rate,
         )
-        limits = settings.effort_scale * self.tree.effort_limit
+        scaled = settings.effort_scale * self.tree.effort_limit
+        limits = np.minimum(scaled, self.driver.command_limit)
         self.limiter.configure(limits, settings.rates(self.tree.n))
+        self._bearable[: self.tree.n] = limits
         if getattr(previous, 'stopping', None) != settings.stopping:
             self._make_stop_laws(settings)
         self.state.validator.configure(settings.state_timeout_s)
@@ -162,11 +165,12 @@ class ControlLoop:
     def _make_stop_laws(self, settings: LoopSettings) -> None:
         """Make the stop action and the brake; they replace those that act."""
         stopping = StopSettings(
-            self.limiter.limits,
+            self._bearable,
             settings.stop_effort_share,
             settings.sampling,
             lambda: self._acting_effort(),
             self.driver.compensation,
+            loads=self.driver.loads,
         )
         made = STOP_ACTIONS[settings.stop_action](self.tree, self.kernels, stopping)
         brake = Brake(self.tree, self.kernels, stopping)
@@ -459,8 +463,8 @@ class ControlLoop:
         share = self.settings.path_effort_share
         if not (share and self.law.follows_reference):
             return None
-        most = share * self.limiter.limits
-        return speed_limit(trajectory, self.tree, self.kernels, most, moving)
+        most, loads = share * self._bearable, self.driver.loads
+        return speed_limit(trajectory, self.tree, self.kernels, most, loads, moving)
 
     @property
     def moving(self) -> bool:

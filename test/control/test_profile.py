@@ -169,6 +169,8 @@ def test_every_conversion_has_the_value_that_its_words_say():
     # rated 1.2 N m times 3000 rad/m, 36 N are 10 permille; joint 4: behind the gear.
     command = commanded(driver, np.array([5.6, 3.0, 36.0, 2.0]))
     assert_allclose(command, [-1.0, -3000.0, 10.0, 0.04], rtol=1e-14)
+    most = commanded(driver, driver.command_limit)[0]  # of what is published, with the offset
+    assert -6.0 * most == SCARA.effort_limit[0]
     measured = driver.measured_effort(np.array([-1.0, -3000.0, 36.0, 0.04]))
     assert_allclose(measured, [6.0, 3.0, 36.0, 2.0], rtol=1e-14)
     assert driver.names == ('base', 'joint2', 'joint3', 'joint4')

@@ -145,14 +145,16 @@ def test_states_that_a_slow_driver_repeats_are_counted_while_the_arm_moves(every
 
 def test_a_velocity_is_differentiated_neither_from_repeated_nor_from_refused_states():
     """500 Hz of states with 50 Hz of news: ten samples of 0, one of ten times the speed."""
-    state, seen = MeasuredState(sample('scara').tree, FilteredDerivative(4, 30.0)), []
+    state, seen, ages = MeasuredState(sample('scara').tree, FilteredDerivative(4, 30.0)), [], []
     way = [0.01 * (k // 10) for k in range(500)] + [0.49] * 50  # m, 0.5 m/s, and a stop
     way[545] = 9.0
     for k, x in enumerate(way):
         state.take(2_000_000 * k, np.array([x, 0.0, 0.0, 0.0]), np.zeros(4))
         seen.append(state.v[0])
+        ages.append(state.repetitions.age)
     np.testing.assert_allclose(seen[100:500], 0.5, atol=1e-6)
     assert np.abs(seen[544:]).max() < 1e-3
+    assert ages[544] == 0.0, 'an arm that has come to rest repeats no old state'
 
 
 def test_a_position_that_jumps_and_stays_has_no_velocity():

@@ -79,16 +79,17 @@ def test_late_states_are_braked_by_the_momentum_that_will_be_there(
     """
     tree, delay = robot.tree, 0.003
     q, v, _ = random_state(tree, rng)
-    acting, limits = rng.normal(size=4), plenty * tree.effort_limit
+    acting, loads = rng.normal(size=4), np.vstack([np.eye(4), rng.normal(size=(2, 4))])
+    limits = plenty * np.append(tree.effort_limit, [20.0, np.inf])
     sampling = Sampling(1e-3, delay=3.0, velocity_cutoff_hz=cutoff)
-    settings = StopSettings(limits, 0.7, sampling, lambda: acting if known else None)
+    settings = StopSettings(limits, 0.7, sampling, lambda: acting if known else None, loads=loads)
     effort = effort_of(Brake(tree, None, settings), q, v)
     oracle, there = PinocchioOracle.of(robot), q + delay * v
     g, M = oracle.gravity_forces(there), oracle.mass_matrix(there) + np.diag(tree.armature)
     friction = tree.damping * v + tree.coulomb_friction * np.tanh(v / 1e-3)
     momentum = M @ v + known * delay * (acting - g - friction)
-    room = 0.7 * np.maximum(limits - np.abs(g), 0.1 * limits)
-    rate = np.append(room / np.abs(momentum), fastest).min()
+    room = 0.7 * np.maximum(limits - np.abs(loads @ g), 0.1 * limits)
+    rate = np.append(room / np.abs(loads @ momentum), fastest).min()
     assert (rate == fastest) == (plenty > 1.0)
     # Rounding of what is of the size of gravity, 20 N m, by 100 1/s times 3 ms.
     assert_allclose(effort, g - rate * momentum, rtol=1e-12, atol=1e-12)

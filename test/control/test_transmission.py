@@ -135,12 +135,14 @@ def test_rates_of_the_joints_keep_every_motor_within_its_rate(gear, rng):
 
 def test_a_session_commands_no_motor_beyond_its_limit_and_says_what_it_commands():
     limits = np.array([0.02, 0.05])  # less than the nut needs for gravity at the quill: it sinks
-    driver = bound({**SPLINE, 'motor_effort_limit': limits.tolist()})
+    own = {'joint': 'joint3', 'effort_offset': -0.01}  # N m of the nut
+    gear = {**SPLINE, 'motor_effort_limit': limits.tolist()}
+    driver = bound(gear, joints=['joint1', 'joint2', own, 'joint4'])
     settings = {'law': 'gravity_compensation', 'activation_ramp_s': 0.0}
     arm = StillArm(ControllerSession(SCARA, settings, driver), [0.1, 0.2, 0.05, 0.3]).active()
     found = arm.session.command[2:]
     assert (np.abs(found) / limits).max() == pytest.approx(1.0, rel=1e-9)
-    assert_allclose(MOTORS @ arm.session.loop.effort[2:], found, rtol=1e-9)
+    assert_allclose(MOTORS @ arm.session.loop.effort[2:] - [0.01, 0.0], found, rtol=1e-9)
     (sinks,) = arm.said('warning')
     assert f"'joint3', {abs(arm.session.loop.effort[2]):.3g} N are its limit: the arm" in sinks
 

@@ -13,6 +13,7 @@ import pytest
 from oracles import PinocchioOracle
 from pushed_arm import PlantArm
 from samples import sample
+from still_arm import driver_of
 from urdf_text import described
 
 from robot_dynamics_ros.control.requests import prepare_trajectory
@@ -28,11 +29,13 @@ class Motion:
         took: Duration of the trajectory, ms.
     """
 
-    def __init__(self, tree: Any, end: Any, last: float, orders: Any = (), **given: Any) -> None:
+    def __init__(
+        self, tree: Any, end: Any, last: float, orders: Any = (), driver: Any = None, **given: Any
+    ) -> None:
         self.begin = tree.middle - 0.5 * np.array(end)
         rows, self.took = [], 0
         given = {'activation_ramp_s': 0.0, 'natural_frequency': [12.0], **given}
-        arm = PlantArm(tree, self.begin, given)
+        arm = PlantArm(tree, self.begin, given, driver)
         self.session, loop = arm.session, arm.session.loop
         arm.activate()
         arm.settle(5e-3)
@@ -78,14 +81,22 @@ def test_the_path_is_kept_where_the_efforts_do_not_suffice(name):
     assert 0.9 < share.max() <= 1.05  # averaged over 40 ms; and not slower than that
 
 
-def test_one_joint_needs_little_more_than_the_shortest_time():
-    """Half of the way at most effort, half braking: T = 2 sqrt(way inertia / effort)."""
+@pytest.mark.parametrize('geared', [False, True])
+def test_one_joint_needs_little_more_than_the_shortest_time(geared):
+    """Half of the way at most effort, half braking: T = 2 sqrt(way inertia / effort).
+
+    A motor of a transmission bears half of what the joint does.
+    """
     tree = load_robot(described('wheel', """
 base: []
 wheel: [2, [0, 0, 0], [0.5, 0.5, 0.5]]
 turn: {of: [base, wheel], velocity: 50, effort: 10}
 """))  # fmt: skip
-    shortest, motion = 2e3 * math.sqrt(2.0 * 0.5 / 9.0), Motion(tree, [2.0], 0.3)
+    gear = {'joints': ['turn'], 'matrix': [[0.2]], 'motor_effort_limit': [1.0]}
+    driver = driver_of(tree, delay=0.0, transmissions=[gear]) if geared else None
+    slower = math.sqrt(2.0) if geared else 1.0
+    shortest = slower * 2e3 * math.sqrt(2.0 * 0.5 / 9.0)
+    motion = Motion(tree, [2.0], 0.3 * slower, driver=driver)
     assert re.search(r' from 0\.00\d*[1-9] s$', motion.answer), 'no zeros at the end'
     # The rest is due to the bounded rate of the effort.
     assert shortest < motion.took < 1.15 * shortest

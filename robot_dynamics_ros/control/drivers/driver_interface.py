@@ -78,6 +78,9 @@ class DriverInterface:
         velocity_scale: ``v = scale * y``, shape (n,).
         effort_scale, effort_offset: ``c = (tau + offset) / scale``, shape (n,).
         measured_scale: ``tau = scale * m``, shape (n,).
+        command_limit: Largest effort of each joint that a command with its offset may hold, (n,).
+        drive_limit: The same, and of shared motors in the rows of their joints, shape (n,).
+        loads: From efforts of the joints to these and those of the drives, shape (2n, n).
         rate_limit: Largest rate of change of the effort, shape (n,), N m/s or N/s; infinite if
             unlimited.
         transmissions: Transmissions; the values of their joints above are those of the motors.
@@ -132,6 +135,20 @@ class DriverInterface:
         self.effort_offset = np.array([row.effort_offset for row in rows])
         self.rate_limit = np.array([row.effort_rate_limit or np.inf for row in rows])
         self._offset, self._scale = self.effort_offset[self.order], self.effort_scale[self.order]
+        own, drives = np.abs(self.effort_offset), np.eye(tree.n)
+        self.command_limit = tree.effort_limit - own
+        self.drive_limit = self.command_limit.copy()
+        for one in self.transmissions:
+            at = one.places
+            one.limit[:] -= own[at]
+            self.command_limit[at], self.drive_limit[at] = tree.effort_limit[at], one.limit
+            drives[np.ix_(at, at)] = one.matrix.T
+        self.loads = np.vstack([np.eye(tree.n), drives])
+        i = int(self.drive_limit.argmin())
+        if self.drive_limit[i] <= 0.0:
+            problem = f'is {self.effort_offset[i]:g}, beyond the limit'
+            remedy = f'give it in N m or N, within {self.drive_limit[i] + own[i]:g}'
+            raise ConfigurationError(f'joint {rows[i].joint!r}, effort_offset', problem, remedy)
         self.differentiates = profile.state.cutoff_hz is not None
         self._overlays = profile.command.form == 'overlay'
 
@@ -295,9 +312,9 @@ class DriverInterface:
         return self.motor_effort(effort) / self.measured_scale
 
     def driven_effort(self, command: Array) -> Array:
-        """Return the effort that results from a command, with shared motors clipped, N m or N."""
+        """Return the effort that results from a command, with drives at their limits, N m or N."""
         motors = self.effort_scale * command - self.effort_offset
-        self._convert(Transmission.clip, motors)
+        motors.clip(-self.drive_limit, self.drive_limit, out=motors)
         return self._convert(Transmission.efforts_of_joints, motors)
 
     def commanded_effort(self, command: Array) -> Array:

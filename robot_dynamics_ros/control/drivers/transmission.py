@@ -126,10 +126,6 @@ class Transmission:
     def _multiply(self, values: Array, matrix: Array) -> None:
         values[..., self.places] = values[..., self.places] @ matrix
 
-    def clip(self, motors: Array) -> None:
-        """Clip efforts of motors, shape (n,), to their limits."""
-        motors[self.places] = np.clip(motors[self.places], -self.limit, self.limit)
-
     def rates_of_joints(self, rates: Array) -> None:
         r"""Convert effort rate limits of the motors, shape (n,), to limits of the joints.
 

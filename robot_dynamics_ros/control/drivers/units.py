@@ -53,10 +53,6 @@ def scales_of(profile: DriverProfile, row: JointProfile, tree: Robot) -> tuple[f
             has no effect.
     """
     _refuse_unused(row)
-    offset, limit = row.effort_offset, tree.effort_limit[tree.joint_index(row.joint)]
-    if abs(offset) > limit and row.joint not in profile.coupled:
-        where, problem = f'joint {row.joint!r}, effort_offset', f'is {offset:g}, beyond the limit'
-        raise ConfigurationError(where, problem, f'give it in N m or N, within {limit:g}')
     slides = bool(tree.joint_is_prismatic[tree.joint_index(row.joint)])
     if row.joint in profile.coupled:  # a row of a shared motor
         slides = row.position_unit in ('m', 'mm')

@@ -39,7 +39,7 @@ class StopSettings(NamedTuple):
     """Settings of stop laws; each law uses some of them.
 
     Attributes:
-        limits: Effort limits L, shape (n,), N m or N, not copied; those of the robot if None.
+        limits: Effort limits L of the loads, N m or N, not copied; those of the robot if None.
         share: s, fraction of the effort not needed for gravity that brakes, in (0, 1].
         sampling: Sampling of the loop, with its delay.
         acting_effort: Returns the motor plus external effort during the delay, shape (n,), N m or
@@ -47,6 +47,7 @@ class StopSettings(NamedTuple):
         driver_share: Returns the effort that the driver adds at a state, shape (n,), N m or N, to
             which :class:`Zero` leaves the arm; None: nothing.
         frequency: w0 of held positions, rad/s; see :func:`stop_gains`.
+        loads: From efforts of the joints to those that are limited, shape (k, n); None: the same.
     """
 
     limits: Array | None = None
@@ -55,6 +56,7 @@ class StopSettings(NamedTuple):
     acting_effort: Callable[[], Array | None] = lambda: None
     driver_share: Callable[[Array, Array], Array] | None = None
     frequency: float = FREQUENCY
+    loads: Array | None = None
 
 
 class StopLaw(GravityLaw):
@@ -139,6 +141,7 @@ def stop_gains(M: Array, sampling: Sampling, w: float) -> tuple[Array, Array]:
 FASTEST_RATE, RATE_PER_PERIOD, RATE_PER_DELAY = 100.0, 0.1, 0.5
 #: Fraction of the initial speed below which the arm is at rest.
 _REST = 0.01
+_TINY = 1e-12  # N m s or N s, avoids a division by 0
 #: Factor of this speed from which it begins anew: derived velocities are 0 after a gap.
 _FASTER = 1.5
 
@@ -159,8 +162,9 @@ class Brake(StopLaw):
 
     def build(self) -> None:
         """Compute rate and delay; see :class:`ModelLaw`."""
-        tree, limits, sampling = self.tree, self.settings.limits, self.settings.sampling
-        self._limits = tree.effort_limit if limits is None else limits
+        tree, settings, sampling = self.tree, self.settings, self.settings.sampling
+        self._limits = tree.effort_limit if settings.limits is None else settings.limits
+        self._loads = np.eye(tree.n) if settings.loads is None else settings.loads
         self._terms, period = JointTerms.of(tree), sampling.period
         cutoff = 2.0 * math.pi * sampling.velocity_cutoff_hz
         late = period * (sampling.delay + 0.5) + (cutoff and 1.0 / cutoff)
@@ -202,11 +206,9 @@ class Brake(StopLaw):
         if acting is not None:
             impulse += self.delay * (acting - gravity - self._terms.compensation(v, gravity))
         # Where gravity needs almost the whole limit, a tenth of the limit is used.
-        room = np.maximum(limit - np.abs(gravity), 0.1 * limit)
-        moving = np.abs(impulse) > 1e-12 * limit
-        if not moving.any():
-            return self._rate
-        return min(self._rate, float((share * room[moving] / np.abs(impulse[moving])).min()))
+        room = np.maximum(limit - np.abs(self._loads @ gravity), 0.1 * limit)
+        needed = np.maximum(np.abs(self._loads @ impulse), _TINY)
+        return min(self._rate, float((share * room / needed).min()))
 
 
 class HoldPosition(StopLaw):

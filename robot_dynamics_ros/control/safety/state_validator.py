@@ -108,8 +108,9 @@ class Repetitions:
             v: Velocities, shape (n,), rad/s or m/s.
         """
         age, speed = time - self._since, np.abs(v)
-        if ((speed > self._moving) & (speed * age > _LARGEST_STEP)).any():
-            self.count, self.longest, self.age = self.count + 1, max(self.longest, age), age
+        moves = bool(((speed > self._moving) & (speed * age > _LARGEST_STEP)).any())
+        self.age = age * moves  # else it has come to rest, by a derived velocity
+        self.count, self.longest = self.count + moves, max(self.longest, self.age)
 
     def awaits_update(self, time: float) -> bool:
         """Return whether the next new state of a regular driver is not due yet."""
@@ -495,7 +496,8 @@ class MeasuredState:
             self.repetitions.renew(elapsed)
         elif verdict.usable:
             self.repetitions.note(elapsed, self.v)
-            if self.repetitions.age > self.validator.timeout:
+            measured = self._derivative is None  # a derived velocity ends by itself
+            if measured and self.repetitions.age > self.validator.timeout:
                 verdict = StateVerdict.FROZEN
                 self.validator.counts[verdict] += 1
         if not verdict.usable:
