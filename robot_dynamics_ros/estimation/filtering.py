@@ -119,7 +119,7 @@ def noise_cutoff(velocity: Array, rate: float, count: int = 0) -> float | None:
         The cutoff; None if it exceeds a quarter of the rate, so that no filter is needed, or if
         no joint moves.
     """
-    frequency, power, floor = _spectrum(velocity, rate)
+    frequency, power, floor, bandwidth = _spectrum(velocity, rate)
     if not len(floor):
         return None
     slope = np.square(2.0 * np.pi * frequency)[:, np.newaxis]
@@ -128,7 +128,7 @@ def noise_cutoff(velocity: Array, rate: float, count: int = 0) -> float | None:
     samples = 2.0 * frequency * max(count, len(velocity)) / rate
     bias = np.sqrt(samples[:, np.newaxis] * noise / np.maximum(signal, noise))
     unbiased = frequency[(bias < _ALLOWED_BIAS).all(axis=1)].max(initial=0.0)
-    cutoff = float(max(unbiased, 2.0 * _bandwidth(frequency, power, floor)))
+    cutoff = float(max(unbiased, 2.0 * bandwidth))
     return None if cutoff > 0.25 * rate else cutoff
 
 
@@ -139,12 +139,16 @@ def motion_bandwidth(velocity: Array, rate: float) -> float:
         velocity: Velocities at equal intervals, shape (N, n).
         rate: Sample rate, Hz.
     """
-    frequency, power, floor = _spectrum(velocity, rate)
-    return _bandwidth(frequency, power, floor) if len(floor) else 0.0
+    return _spectrum(velocity, rate)[3]
 
 
-def _spectrum(velocity: Array, rate: float) -> tuple[Array, Array, Array]:
-    """Return frequencies (k,), power (k, m) and noise power (m,) of the m joints that move."""
+def _spectrum(velocity: Array, rate: float) -> tuple[Array, Array, Array, float]:
+    """Return frequencies (k,), power (k, m), noise power (m,) and bandwidth of the m that move.
+
+    Beyond the bandwidth lies little of a joint's variance, not of the power in the windows: a
+    motion that is slower than they has little there, and noise that is not white, or what the
+    floor leaves of hundreds of frequencies, would be most of it.
+    """
     length = min(len(velocity), max(256, len(velocity) // _WINDOWS))
     # Welch's method: windows that overlap by half, without their trends, weighted by Hann's.
     windows = np.lib.stride_tricks.sliding_window_view(velocity, length, axis=0)
@@ -156,20 +160,14 @@ def _spectrum(velocity: Array, rate: float) -> tuple[Array, Array, Array]:
     power[length // 2 :] /= 2.0 - length % 2  # no negative frequency has that of Nyquist
     frequency = np.fft.rfftfreq(length, 1.0 / rate)
     deviation = white_noise(velocity)
-    moving = np.var(velocity, axis=0) > _CLEAR * np.square(deviation)
+    variance = np.var(velocity, axis=0)
+    moving = variance > _CLEAR * np.square(deviation)
     floor = 2.0 * np.square(deviation[moving]) / rate
-    return frequency[1:], power[1:, moving] - floor, floor
-
-
-def _bandwidth(frequency: Array, power: Array, floor: Array) -> float:
-    """Return the bandwidth of what stands out of the noise, Hz.
-
-    A motion that is slower than the windows has little power in them: what the estimated floor
-    leaves of the noise of a hundred frequencies would be most of the rest.
-    """
-    power = np.where(power > (_CLEAR - 1.0) * floor, power, 0.0)
-    share = np.cumsum(power, axis=0) / np.maximum(power.sum(axis=0), np.finfo(float).tiny)
-    return float(frequency[np.argmax(share > _MOTION, axis=0)].max())
+    frequency, power = frequency[1:], power[1:, moving] - floor
+    clear = np.where(power > (_CLEAR - 1.0) * floor, power, 0.0) * frequency[0]
+    beyond = clear.sum(axis=0) - np.cumsum(clear, axis=0)
+    last = np.argmax(beyond < (1.0 - _MOTION) * variance[moving], axis=0)
+    return frequency, power, floor, float(frequency[last].max(initial=0.0))
 
 
 def white_noise(values: Array) -> Array:
