@@ -23,11 +23,10 @@ from robot_dynamics_ros.constraints.reactions import (
     reaction_derivatives,
     reactions,
 )
-from robot_dynamics_ros.constraints.stabilization import gain_matrix
 from robot_dynamics_ros.dynamics import Formulation
 from robot_dynamics_ros.errors import DivergenceError
 from robot_dynamics_ros.spatial.scalar import Array, jacobian
-from robot_dynamics_ros.spatial.validation import array, require_positive
+from robot_dynamics_ros.spatial.validation import array, gain_matrix, require_positive
 
 Effort = Callable[[float, Array, Array], Array]
 

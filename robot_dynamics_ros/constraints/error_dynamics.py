@@ -10,11 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.constraints.stabilization import gain_matrix
 from robot_dynamics_ros.dynamics.sampled_loop import FeedbackLoop, Sampling, spectral_radius
 from robot_dynamics_ros.errors import SingularityError
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.spatial.validation import array, as_finite_array, spread_numbers
+from robot_dynamics_ros.spatial.validation import (
+    array,
+    as_finite_array,
+    gain_matrix,
+    spread_numbers,
+)
 
 
 def gains_from_frequency(natural_frequency: Array, damping_ratio: Array) -> tuple[Array, Array]:

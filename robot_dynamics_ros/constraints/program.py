@@ -17,7 +17,7 @@ Source: constraint-stabilization, section 3.1 (m < n, the vector v).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -97,7 +97,9 @@ class Program:
         for name, shape in (('G0', (m, m)), ('G1', (m, m)), ('weights', (m,))):
             object.__setattr__(self, name, array(name, getattr(self, name), shape))
         if self.metric is not None:
-            require_positive(metric=array('metric', self.metric, (self.n,)).min())
+            metric = array('metric', self.metric, (self.n,))
+            require_positive(metric=metric.min())
+            object.__setattr__(self, 'metric', metric)
         if self.inverse not in INVERSES:
             raise ParameterError('inverse', self.inverse, f'must be one of {", ".join(INVERSES)}')
         if len(self.passive) != len(self.mechanical):
@@ -223,16 +225,25 @@ class NullSpaceTask(NamedTuple):
             limit_margin: Width of the repulsion zone, a fraction of the joint range, at most 0.5.
 
         Raises:
-            ShapeError, NonFiniteError, ParameterError: As of :func:`spread_numbers`.
+            ShapeError, NonFiniteError, ParameterError: As of :func:`spread_numbers`; a gain is
+                negative, or the margin not positive.
         """
+
+        def gains(name: str, value: Any) -> Array:
+            numbers = spread_numbers(name, value, tree.n)
+            if numbers.min() < 0.0:
+                raise ParameterError(name, value, 'must not be negative')
+            return numbers
+
+        require_positive(limit_margin=limit_margin)
         limited = np.isfinite(tree.reference_lower) & np.isfinite(tree.reference_upper)
         lower = np.where(limited, tree.reference_lower, -1e6)
         upper = np.where(limited, tree.reference_upper, 1e6)
         return cls(
-            spread_numbers('damping', damping, tree.n),
-            spread_numbers('stiffness', stiffness, tree.n),
-            tree.middle if posture is None else np.array(array('posture', posture, (tree.n,))),
-            np.where(limited, spread_numbers('limit_gain', limit_gain, tree.n), 0.0),
+            gains('damping', damping),
+            gains('stiffness', stiffness),
+            tree.middle if posture is None else array('posture', posture, (tree.n,)),
+            np.where(limited, gains('limit_gain', limit_gain), 0.0),
             np.where(limited, limit_margin * (upper - lower), 1.0),
             lower,
             upper,

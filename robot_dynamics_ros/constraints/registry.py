@@ -51,12 +51,11 @@ from robot_dynamics_ros.constraints.point import (
 )
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.signals import Clock, Constant, Signal, Timed, Timing
-from robot_dynamics_ros.constraints.stabilization import gain_matrix
 from robot_dynamics_ros.errors import ProgramError, known_name
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.rotation import rotation_from_rpy
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.spatial.validation import perpendicular, unit
+from robot_dynamics_ros.spatial.validation import gain_matrix, perpendicular, unit
 from robot_dynamics_ros.yaml_reader import (
     Readers,
     Section,

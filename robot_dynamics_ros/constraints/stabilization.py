@@ -21,9 +21,14 @@ from typing import NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.constraints.damped_inverse import Singularity, TaskInverse
-from robot_dynamics_ros.errors import ShapeError, known_name
+from robot_dynamics_ros.errors import known_name
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.spatial.validation import array, as_finite_array, jacobian_matrix
+from robot_dynamics_ros.spatial.validation import (
+    array,
+    gain_matrix,
+    jacobian_matrix,
+    scalars,
+)
 
 INVERSES = ('euclidean', 'inertia')
 
@@ -32,8 +37,15 @@ INVERSES = ('euclidean', 'inertia')
 
 
 def task_acceleration(beta: Array, f: Array, f_dot: Array, G0: Array, G1: Array) -> Array:
-    r"""Return :math:`u=-(\beta+\Gamma_1\dot f+\Gamma_0f)` of (3.1), new array of shape (m,)."""
-    return -(beta + G1 @ f_dot + G0 @ f)
+    r"""Return :math:`u=-(\beta+\Gamma_1\dot f+\Gamma_0f)` of (3.1), new array of shape (m,).
+
+    Raises:
+        ShapeError, NonFiniteError, ParameterError: As of :func:`stabilizing_effort`.
+    """
+    beta = scalars('beta', beta, ('m',))
+    m = len(beta)
+    f, f_dot = scalars('f', f, (m,)), scalars('f_dot', f_dot, (m,))
+    return -(beta + gain_matrix('G1', G1, m) @ f_dot + gain_matrix('G0', G0, m) @ f)
 
 
 def commanded_acceleration(inverse: TaskInverse, u: Array, v: Array) -> Array:
@@ -42,8 +54,14 @@ def commanded_acceleration(inverse: TaskInverse, u: Array, v: Array) -> Array:
 
 
 def effort(A: Array, b: Array, acceleration: Array) -> Array:
-    r"""Return :math:`Q_c=A\ddot q_c+b` of (3.1), new array of shape (n,)."""
-    return A @ acceleration + b
+    r"""Return :math:`Q_c=A\ddot q_c+b` of (3.1), new array of shape (n,).
+
+    Raises:
+        ShapeError, NonFiniteError, ParameterError: As of :func:`stabilizing_effort`.
+    """
+    acceleration = array('acceleration', acceleration, ('n',))
+    n = len(acceleration)
+    return array('A', A, (n, n)) @ acceleration + array('b', b, (n,))
 
 
 # Of given matrices -------------------------------------------------------------------------------
@@ -121,13 +139,11 @@ def stabilizing_effort(
     """
     Gamma = jacobian_matrix(Gamma)
     m, n = Gamma.shape
-    A, b = array('A', A, (n, n)), array('b', b, (n,))
     v = np.zeros(n) if v is None else array('v', v, (n,))
-    beta, f, f_dot = array('beta', beta, (m,)), array('f', f, (m,)), array('f_dot', f_dot, (m,))
     known_name('inverse', inverse, INVERSES)
     if metric is None and inverse == 'inertia':
         metric = A
-    u = task_acceleration(beta, f, f_dot, gain_matrix('G0', G0, m), gain_matrix('G1', G1, m))
+    u = task_acceleration(array('beta', beta, (m,)), f, f_dot, G0, G1)
     solution = TaskInverse(Gamma, metric, weights, singularity)
     a = commanded_acceleration(solution, u, v)
     return Stabilized(
@@ -139,21 +155,3 @@ def stabilizing_effort(
         Gamma @ a - u,
         solution.damped,
     )
-
-
-def gain_matrix(name: str, gain: Array | float, m: int) -> Array:
-    """Return a gain as a matrix of shape (m, m), from a scalar, a diagonal or a matrix.
-
-    Raises:
-        ShapeError: The shape is none of (), (m,) and (m, m).
-        NonFiniteError: The gain is not finite.
-        ParameterError: The gain is not numeric.
-    """
-    gain = as_finite_array(name, gain)
-    if gain.shape == ():
-        return float(gain) * np.eye(m)
-    if gain.shape == (m,):
-        return np.diag(gain)
-    if gain.shape != (m, m):
-        raise ShapeError(name, gain.shape, f'(), ({m},) or ({m}, {m})')
-    return gain

@@ -219,7 +219,7 @@ class ControllerSession(SessionModes):
             RobotDynamicsError: It is no such wrench, or the robot moves no such link.
             ConfigurationError: It is enormous, or bias and tool belong to another link.
         """
-        values, loop = array('measured wrench', wrench, (6,)).copy(), self.loop
+        values, loop = array('measured wrench', wrench, (6,)), self.loop
         if np.abs(values).max() > MAX_WRENCH:
             raise ConfigurationError(
                 'measured wrench', f'is {values.tolist()}', 'check the sensor'

@@ -26,9 +26,11 @@ import numpy as np
 
 from robot_dynamics_ros.dynamics.formulation import Formulation, StateSpace, state_space
 from robot_dynamics_ros.dynamics.registry import make_formulation
+from robot_dynamics_ros.errors import ShapeError
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.identified import RECORDED_SPEED, STRIBECK_VELOCITY
-from robot_dynamics_ros.spatial.scalar import Array, Scalar, jacobian, tanh
+from robot_dynamics_ros.model.robot_tree import require_robot
+from robot_dynamics_ros.spatial.scalar import Array, Scalar, common_dtype, jacobian, tanh
 from robot_dynamics_ros.spatial.validation import array, require_positive
 
 _GRAVITY_SAMPLES, _LOOP_SAMPLES = 500, 100
@@ -104,8 +106,11 @@ class JointTerms:
             v: Joint velocities, shape (..., n), rad/s or m/s.
             load: Rigid-body efforts, same shape, N m or N; used by load-dependent friction only.
             direction: d, same shape; the smooth sign of v if None.
+
+        Raises:
+            ShapeError: There is not one velocity for each joint.
         """
-        d = np.tanh(v / self.stiction_velocity) if direction is None else direction
+        v, d = self._motion(v, direction)
         speed = self.further.get(STRIBECK_VELOCITY, v)
         effort = self.damping * v + self.coulomb_friction * d
         for term, value in self.further.items():
@@ -118,12 +123,18 @@ class JointTerms:
 
         Arguments and result are those of :meth:`friction`.
         """
-        d = np.tanh(v / self.stiction_velocity) if direction is None else direction
+        v, d = self._motion(v, direction)
         most = self.further.get(RECORDED_SPEED, np.full(len(self.damping), np.inf))
         held, at = np.array(v), np.isfinite(most)
         above, below = held[..., at] + most[at], held[..., at] - most[at]
         held[..., at] = 0.5 * (_magnitude(above) - _magnitude(below))
         return self.friction(held, load, d)
+
+    def _motion(self, v: Array, direction: Array | None) -> tuple[Array, Array]:
+        v = np.asarray(v, common_dtype(v))
+        if v.shape[-1:] != np.shape(self.damping):
+            raise ShapeError('v', v.shape, f'(..., {len(self.damping)})')
+        return v, np.tanh(v / self.stiction_velocity) if direction is None else direction
 
     @property
     def offset(self) -> Any:
@@ -132,7 +143,7 @@ class JointTerms:
 
     def breakaway(self, load: Array) -> Array:
         """Return the breakaway friction of the joints, shape of ``load``, N m or N."""
-        none = np.zeros(load.shape)
+        none = np.zeros(np.shape(load))
         return self.friction(none, load, none + 1.0) - self.offset
 
     def effort(self, v: Array, a: Array, load: Any = 0.0) -> Array:
@@ -167,13 +178,11 @@ def linearize_driven(model: Formulation, q: Array, v: Array, a: Array) -> StateS
     model.robot.require_direct_drives('friction')
     q, v, a = model.vectors(q=q, v=v, a=a)
     terms, load = JointTerms.of(model.robot), model.inverse_dynamics(q, v, a)
-    by_v = np.diag(jacobian(lambda x: terms.friction(x, load), v))
-    gain = 1.0 + np.diag(jacobian(lambda x: terms.friction(v.astype(x.dtype), x), load))
+    one, by_v = np.eye(len(q)), jacobian(lambda x: terms.friction(x, load), v)
+    S = one + jacobian(lambda x: terms.friction(v.astype(x.dtype), x), load)
     dq, dv, M = model.derivatives(q, v, a)
-    one, gains = np.eye(len(q)), gain[:, np.newaxis]
-    inertia = gains * M + np.diag(terms.armature)
-    right = np.hstack([-gains * dq, -gains * dv - np.diag(by_v), one])
-    return state_space(np.linalg.solve(inertia, right))
+    right = np.hstack([-S @ dq, -S @ dv - by_v, one])
+    return state_space(np.linalg.solve(S @ M + np.diag(terms.armature), right))
 
 
 def largest_gravity_forces(tree: Robot) -> Array:
@@ -199,6 +208,7 @@ def joint_inertia(tree: Robot, home: Array) -> Array:
 
 def inertia_matrix(tree: Robot, q: Array) -> Array:
     """Return the mass matrix plus armature at a position, new array of shape (n, n)."""
+    require_robot(tree)
     return _inertia_matrix(tree, array('q', q, (tree.n,)).tobytes()).copy()
 
 

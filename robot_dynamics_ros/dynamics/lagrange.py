@@ -282,8 +282,8 @@ def link_jacobians(tree: RobotTree, q: Array) -> list[LinkJacobians]:
         tree: The robot.
         q: Joint positions, shape (n,), rad or m.
     """
-    dtype = common_dtype(q, tree.R_PJ, tree.p_PJ, tree.com, tree.inertia, tree.mass)
     poses = body_poses(tree, q)
+    dtype = common_dtype(q, tree.R_PJ, tree.p_PJ, tree.com, tree.inertia, tree.mass)
     links: list[LinkJacobians] = []
     for i, (R, p) in enumerate(poses):
         path, p_C = tree.path(i), p + R @ tree.com[i]

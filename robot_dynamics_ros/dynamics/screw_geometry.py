@@ -39,6 +39,7 @@ from robot_dynamics_ros.spatial.screw import (
     spatial_inertia,
     wrench_transform,
 )
+from robot_dynamics_ros.spatial.validation import scalars
 
 
 class Twists(NamedTuple):
@@ -460,7 +461,7 @@ class ScrewGeometry:
 
     def _carried_wrenches(self, wrenches: Array) -> list[Array]:
         """Return for each body the sum of the wrenches on it and its descendants, body axes."""
-        total = list(wrenches)
+        total = list(scalars('wrenches', wrenches, (self.n, 6)))
         for c, p in self.leaves_to_root:
             total[p] = total[p] + self.L[c] @ total[c]
         return total

@@ -52,7 +52,6 @@ from robot_dynamics_ros.kinematics.solution import (
     is_rotation,
     lengths,
     require_frames,
-    rotation,
     turned,
     violations,
     wrap,
@@ -301,7 +300,7 @@ def inverse_pose(
 
     Source: four-dof-arm, section 3.1; errata F4 to F11.
     """
-    R = rotation(R)
+    R = array('R', R, (3, 3), finite=False)
     p = array('p', p, (3,), finite=False)
     if not (is_rotation(R, tolerance) and np.isfinite(p).all()):
         raise UnreachableError('wrist pose', 'R is not a rotation matrix, or p is not finite')

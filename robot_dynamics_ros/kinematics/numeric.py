@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -101,11 +101,7 @@ def inverse_kinematics(
     """
     require_robot(tree)
     require_counts(iterations=iterations, restarts=restarts, seed=seed)
-    p = array('position', position, (3,))
-    if R is not None:
-        R = array('R', R, (3, 3))
-        if not is_rotation(R, _ROUNDED):
-            raise ParameterError('R', R.tolist(), 'must be a rotation matrix')
+    p, R = _target(position, R)
     require_positive(tolerance=tolerance, iterations=iterations)
     q = tree.middle if start is None else array('start', start, (tree.n,))
     rng = np.random.default_rng(seed)
@@ -147,12 +143,21 @@ def nearest_configuration(
 
     Raises:
         UnknownNameError: The robot has no such frame.
-        ShapeError: The position or start has the wrong shape.
+        ShapeError, ParameterError, NonFiniteError: The pose or start is none.
     """
-    p = array('position', position, (3,))
+    require_robot(tree)
+    p, R = _target(position, R)
     weight = np.array([_POSITION_WEIGHT] * 3 + ([] if R is None else [1.0] * 3))
     start = array('start', start, (tree.n,))
     return _descend(tree, frame, p, R, start, 1e-9, _NEAREST_STEPS, weight)[0]
+
+
+def _target(position: Any, R: Any) -> tuple[Array, Array | None]:
+    if R is not None:
+        R = array('R', R, (3, 3))
+        if not is_rotation(R, _ROUNDED):
+            raise ParameterError('R', R.tolist(), 'must be a rotation matrix')
+    return array('position', position, (3,)), R
 
 
 def _status(tree: Robot, q: Array, reached: bool) -> Status:

@@ -31,7 +31,6 @@ from robot_dynamics_ros.kinematics.solution import (
     in_axes,
     lengths,
     require_frames,
-    rotation,
     violations,
     wrap,
 )
@@ -248,7 +247,7 @@ def inverse_pose(
             :func:`inverse`.
         ShapeError: R or the position has the wrong shape.
     """
-    R = rotation(R)
+    R = array('R', R, (3, 3), finite=False)
     yaw = math.atan2(R[1, 0], R[0, 0])
     c, s = math.cos(yaw), math.sin(yaw)
     if not np.abs(R - [[c, s, 0.0], [s, -c, 0.0], [0.0, 0.0, -1.0]]).max() <= tolerance:

@@ -18,7 +18,7 @@ from robot_dynamics_ros.errors import (
 from robot_dynamics_ros.model import BodyFrame, Robot
 from robot_dynamics_ros.model.joint_limits import TURN
 from robot_dynamics_ros.spatial.scalar import Array, Scalar
-from robot_dynamics_ros.spatial.validation import array, scalars
+from robot_dynamics_ros.spatial.validation import scalars
 
 #: Rounding error of a few operations on lengths whose exact result is 0.
 ROUNDING = 16.0 * sys.float_info.epsilon
@@ -69,16 +69,6 @@ def components(name: str, value: Array | Sequence[Scalar], size: int) -> Array:
     # A symbolic vector is a matrix of one column for NumPy.
     listed = hasattr(value, '__len__') and not isinstance(value, (np.ndarray, str))
     return scalars(name, list(value) if listed else value, (size,))
-
-
-def rotation(R: Array | Sequence[Sequence[float]]) -> Array:
-    """Convert a rotation matrix to an array.
-
-    Raises:
-        ShapeError: It is not of shape (3, 3).
-        ParameterError: An element is no number.
-    """
-    return array('R', R, (3, 3), finite=False)
 
 
 def is_rotation(R: Array, tolerance: float) -> bool:

@@ -22,6 +22,7 @@ from robot_dynamics_ros.model import Robot, frame_motion, frame_pose
 from robot_dynamics_ros.model.build import with_exact_angles
 from robot_dynamics_ros.spatial.rotation import rotation_vector
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.spatial.validation import array
 
 #: Task Jacobians with a smaller singular value (m/rad or 1) are treated as singular.
 SMALLEST_SINGULAR_VALUE = 1e-4
@@ -71,8 +72,10 @@ class ToolTask:
 
         Raises:
             UnreachableError: No solution is found within the limits.
+            ShapeError, ParameterError, NonFiniteError: The target or configuration is none.
         """
-        q, target = np.array(near, dtype=float), f'{self._frame} at {np.round(p, 6).tolist()}'
+        p, q = array('p', p, (3,)), array('near', near, (self.tree.n,))
+        target = f'{self._frame} at {np.round(p, 6).tolist()}'
         for _ in range(_ITERATIONS):
             error = self._error(p, q)
             if np.abs(error).max() < _SOLVED:
@@ -112,6 +115,7 @@ class ToolTask:
 
         Raises:
             SingularityError: The task Jacobian is singular or nearly so.
+            ShapeError, ParameterError, NonFiniteError: An argument is no such array.
         """
         J, _ = self.rates(q, np.zeros(self.tree.n))
         smallest = float(np.linalg.svd(J, compute_uv=False)[-1])
@@ -133,10 +137,12 @@ class ToolTask:
 
     def _conditions(self, point: Array) -> Array:
         """Extend the right-hand side of the point, shape (3,), to all conditions, shape (n,)."""
-        return np.concatenate([self._basis[:, :3] @ point, 0.0 * self._value])
+        rates = array('motion of the point', point, (3,))
+        return np.concatenate([self._basis[:, :3] @ rates, 0.0 * self._value])
 
     def _nearest(self, solutions: list[Solution], near: Array) -> Array:
         """Return the joint positions of the nearest solution, shifted by whole turns if nearer."""
+        near = array('near', near, (self.tree.n,))
         limits = self.tree.reference_lower, self.tree.reference_upper
         slides = np.array(self.tree.joint_is_prismatic)
         return nearest(solutions, near, revolute=~slides, limits=limits).q

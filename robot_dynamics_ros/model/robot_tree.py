@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from robot_dynamics_ros.errors import MechanismError, ModelError
+from robot_dynamics_ros.errors import MechanismError, ModelError, known_name
 from robot_dynamics_ros.model.body_tree import frozen
 from robot_dynamics_ros.model.dependence import Affine, TreeState
 from robot_dynamics_ros.model.joint_limits import TURN, LimitedTree
@@ -74,7 +74,7 @@ class RobotSource:
 
         Whole turns of a continuous joint do not count. NaN at NaN.
         """
-        away = position - self.locked[name]
+        away = position - self.locked[known_name('locked joint', name, self.locked)]
         if name in self.turning_locks and math.isfinite(away):
             away = math.remainder(away, TURN)
         return abs(away)

@@ -16,6 +16,7 @@ from robot_dynamics_ros.spatial.scalar import (
     cross_matrix,
     sin,
 )
+from robot_dynamics_ros.spatial.validation import array, unit
 
 _GIMBAL_LOCK = 1e-12  # cosine of the pitch below which roll and yaw are not separated
 _E = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
@@ -74,7 +75,11 @@ def roll_pitch_yaw(R: Array) -> tuple[float, float, float]:
 
     In gimbal lock (roll and yaw about the same axis), yaw is 0. Roll is that of the rotation
     without its yaw, so that both together are exact near it, too.
+
+    Raises:
+        ShapeError, ParameterError: R is not of shape (3, 3), or not of numbers.
     """
+    R = array('R', R, (3, 3), finite=False)
     cosine = math.hypot(R[0, 0], R[1, 0])  # of the pitch
     yaw = math.atan2(R[1, 0], R[0, 0]) if cosine > _GIMBAL_LOCK else 0.0
     c, s = math.cos(yaw), math.sin(yaw)
@@ -90,7 +95,11 @@ def rotation_vector(R: Array) -> Array:
 
     Returns:
         New array, shape (3,), rad. At an angle of pi, one of the two equivalent vectors.
+
+    Raises:
+        ShapeError, ParameterError, NonFiniteError: R is not of shape (3, 3), or not of numbers.
     """
+    R = array('R', R, (3, 3))
     vee = 0.5 * np.array([R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]])
     s = math.sqrt(vee @ vee)
     c = 0.5 * (R[0, 0] + R[1, 1] + R[2, 2] - 1.0)
@@ -111,8 +120,11 @@ def roll_pitch_upright(down: Sequence[float] | Array) -> tuple[float, float]:
 
     Args:
         down: Direction in the turned frame, shape (3,), not zero.
+
+    Raises:
+        ShapeError, ParameterError, NonFiniteError: As of :func:`unit`.
     """
-    x, y, z = (-float(component) for component in down)
+    x, y, z = (-unit('down', down)).tolist()
     return math.atan2(y, z), -math.atan2(x, math.hypot(y, z))
 
 
@@ -124,7 +136,12 @@ def quaternion_xyzw(R: Array) -> Array:
 
 
 def rotation_from_xyzw(quaternion: Array) -> Array:
-    """Return the rotation matrix, shape (3, 3), of a nonzero quaternion x, y, z, w."""
+    """Return the rotation matrix, shape (3, 3), of a nonzero quaternion x, y, z, w.
+
+    Raises:
+        ShapeError, ParameterError, NonFiniteError: It is not of shape (4,), or not of numbers.
+    """
+    quaternion = array('quaternion', quaternion, (4,))
     scaled = quaternion / np.abs(quaternion).max()  # avoids overflow and underflow of the norm
     x, y, z, w = scaled / math.sqrt(float(scaled @ scaled))
     axial = np.array([x, y, z])

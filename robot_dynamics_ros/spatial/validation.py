@@ -16,13 +16,13 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 
 def as_finite_array(name: str, value: Any) -> Array:
-    """Convert finite numbers to a float array of any shape.
+    """Convert finite numbers to a new float array of any shape.
 
     Raises:
         ParameterError: A value is not a number, or rows have different lengths.
         NonFiniteError: A value is NaN or infinite.
     """
-    array = _floats(name, value)
+    array = np.array(_floats(name, value))
     if not np.all(np.isfinite(array)):
         raise NonFiniteError(name, array.tolist())
     return array
@@ -31,13 +31,16 @@ def as_finite_array(name: str, value: Any) -> Array:
 def _floats(name: str, value: Any) -> Array:
     with suppress(TypeError, ValueError, OverflowError):
         given = np.asarray(value)
-        if given.dtype.kind not in 'cmM':  # of which NumPy takes the real part, or nanoseconds
+        # NumPy takes the real part, nanoseconds, and None for NaN.
+        if given.dtype.kind not in 'cmM' and (given.dtype != object or None not in given.flat):
             return given.astype(float, copy=False)
     raise ParameterError(name, value, 'must be real numbers in rows of one length')
 
 
 def array(name: str, value: Any, shape: tuple[int | str, ...], *, finite: bool = True) -> Array:
     """Convert numbers to a float array of a given shape; a word is any size but zero.
+
+    The array is new, so that a caller may store it, unless it need not be finite.
 
     Raises:
         ShapeError: The shape differs.
@@ -152,19 +155,33 @@ def jacobian_matrix(Gamma: Any) -> Array:
     return array('Gamma', Gamma, ('m', 'n'))
 
 
+def gain_matrix(name: str, gain: Array | float, m: int) -> Array:
+    """Return a gain as a matrix of shape (m, m), from a scalar, a diagonal or a matrix.
+
+    Raises:
+        ShapeError: The shape is none of (), (m,) and (m, m).
+        NonFiniteError: The gain is not finite.
+        ParameterError: The gain is not numeric.
+    """
+    gain = as_finite_array(name, gain)
+    if gain.shape == ():
+        return float(gain) * np.eye(m)
+    if gain.shape == (m,):
+        return np.diag(gain)
+    if gain.shape != (m, m):
+        raise ShapeError(name, gain.shape, f'(), ({m},) or ({m}, {m})')
+    return gain
+
+
 def metric_root(name: str, value: Any, size: int) -> Array:
-    """Return the Cholesky factor L of a metric :math:`LL^T`, given as (n, n) or diagonal (n,).
+    """Return the Cholesky factor L of a metric :math:`LL^T`, given as for :func:`gain_matrix`.
 
     Raises:
         ShapeError: The shape differs.
         ParameterError: The metric is not positive definite.
         NonFiniteError: An entry is NaN or infinite.
     """
-    matrix = as_finite_array(name, value)
-    if matrix.shape == (size,):
-        matrix = np.diag(matrix)
-    if matrix.shape != (size, size):
-        raise ShapeError(name, matrix.shape, f'({size},) or ({size}, {size})')
+    matrix = gain_matrix(name, value, size)
     try:
         return np.linalg.cholesky(matrix)
     except np.linalg.LinAlgError:

@@ -36,6 +36,7 @@ from robot_dynamics_ros.dynamics import FORMULATIONS, make_formulation
 from robot_dynamics_ros.errors import MechanismError, ParameterError, brief, known_name
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.dependence import Affine
+from robot_dynamics_ros.spatial.validation import name_list
 from robot_dynamics_ros.symbolic.named_robot import RobotSymbol, name_constants
 from robot_dynamics_ros.symbolic.outputs import QUANTITIES
 from robot_dynamics_ros.symbolic.trace import Operand, Traced, reachable
@@ -90,14 +91,17 @@ def derive(
         quantities: Those to derive; the other matrices are empty.
 
     Raises:
-        UnknownNameError: There is no such formulation; the message lists the known ones.
-        ParameterError: The formulation computes on numbers only.
+        UnknownNameError: There is no such formulation or quantity; the message lists the known
+            ones.
+        ParameterError: The formulation computes on numbers only, or the quantities are no list.
         MechanismError: The mechanism has no closed form.
 
     Cost: less than a second for a planar arm, 3 s for a spatial arm of four joints, 7 s for one
         of six with full inertia tensors, and more than ten minutes for one of seven.
     """
     report = progress or (lambda step, done: None)
+    for name in name_list('quantities', quantities):
+        known_name('quantity', name, QUANTITIES)
     named = name_constants(robot.tree)
     closed, chosen = _linear(robot, formulation), robot.body_of_joint.tolist()
     # Joint positions that are no sums of angles: derived for all joints, then substituted.

@@ -134,10 +134,6 @@ def test_the_null_space_task_damps_returns_and_pushes_off_the_limits():
     endless = sample('branched').tree
     at_ease = NullSpaceTask.of(endless, limit_gain=50.0).pull(np.full(endless.n, 40.0))
     assert not at_ease[~np.isfinite(endless.position_lower)].any(), 'without limits, no push'
-    posture = middle.copy()
-    at_home = NullSpaceTask.of(tree, stiffness=3.0, posture=posture)
-    posture += 1.0
-    assert_array_equal(at_home.posture, middle)
     free = NullSpaceTask.of(tree)
     assert free.empty
     assert_array_equal(free.settling_velocity(middle, v), v)

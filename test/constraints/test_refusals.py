@@ -99,6 +99,10 @@ TaskInverse(UNIT).project(b)                       | ShapeError: v has shape (2,
 TaskInverse(UNIT).reactions(b)                     | ShapeError: effort has shape (2,); expected (1,) or
 NullSpaceTask.of(TREE, damping=b)                  | ShapeError: damping has shape (2,); expected () or (4,)
 NullSpaceTask.of(TREE, posture=b)                  | ShapeError: posture has shape (2,); expected (4,)
+NullSpaceTask.of(TREE, stiffness=-1.0)             | ParameterError: stiffness = -1.0 refused: must not be negative
+NullSpaceTask.of(TREE, limit_margin=0.0)           | ParameterError: limit_margin = 0.0 refused: must be positive
+task_acceleration(BETA, b, ONE, 1.0, 1.0)          | ShapeError: f has shape (2,); expected (1,)
+effort(A, ONE, b)                                  | ShapeError: b has shape (1,); expected (2,)
 gains_from_frequency(b, O)                         | ShapeError: damping_ratio has shape (3,); expected () or (2,)
 gains_from_frequency(1.0, 1.0)                     | ShapeError: natural_frequency has shape (); expected (m,)
 TaskInverse([[NAN]])                               | NonFiniteError: Gamma

@@ -21,7 +21,7 @@ from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.description.shipped import shipped_mechanism
 from robot_dynamics_ros.dynamics import linearize_driven, make_formulation
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
-from robot_dynamics_ros.errors import ParameterError
+from robot_dynamics_ros.errors import ParameterError, ShapeError
 from robot_dynamics_ros.model import load_mechanism
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
@@ -70,6 +70,8 @@ def test_friction_and_armature_are_what_the_formula_says_and_can_be_switched_off
         assert_allclose(found, expected, rtol=0, atol=1e-13)
     assert_array_equal(terms.effort(v, a, load), ARM.armature * a + terms.friction(v, load))
     assert_array_equal(terms.friction(0 * v, load), DRIVE['offset'])
+    with pytest.raises(ShapeError, match=r'v has shape \(3,\); expected \(..., 4\)'):
+        terms.friction(v[1:], load)
     smooth = JointTerms.of(ARM, friction=False)
     assert not smooth.friction(v, load).any()
     assert_array_equal(smooth.effort(v, a), ARM.armature * a)
@@ -80,10 +82,11 @@ def test_friction_is_not_compensated_beyond_the_recorded_speed(rng):
     most = np.array([0.5, 1.0, math.inf, 0.2])
     limited = ARM.with_changes(drive_friction=DRIVE | {'recorded_speed': most})
     compiled, load = DriveFriction(limited), rng.uniform(-30.0, 30.0, 4)
-    for v in np.array([[0.4, -0.9, 7.0, 0.1], [3.0, -2.0, -7.0, -0.21]]):
+    for v in ([0.4, -0.9, 7.0, 0.1], [3, -2, -7, -1]):  # lists, the other one of integers
         d, held = np.sign(v), np.clip(v, -most, most)
         expected = ARM.damping * held + ARM.coulomb_friction * d + further(held, load, d)
-        for found in (JointTerms.of(limited).compensation(v, load), compiled.at(v, load)):
+        by_kernel = compiled.at(np.array(v, dtype=float), load)
+        for found in (JointTerms.of(limited).compensation(v, load), by_kernel):
             assert_allclose(found, expected, rtol=1e-12)
 
 

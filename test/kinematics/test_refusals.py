@@ -7,7 +7,7 @@ import numpy as np
 import tables
 from samples import sample, shipped
 
-from robot_dynamics_ros.kinematics import four_dof, numeric, scara, solution
+from robot_dynamics_ros.kinematics import four_dof, numeric, scara, solution, tool_task
 from robot_dynamics_ros.kinematics.four_dof import FOUR_DOF
 from robot_dynamics_ros.model import kinematics
 
@@ -18,6 +18,7 @@ R4, P4 = four_dof.forward([0.3, -1.1, -0.4, 0.6])
 ROLL = np.array([[0.0, 0, 1], [0, 1, 0], [-1, 0, 0]])
 FAR = replace(FOUR_DOF, a3=0.1)
 WAIST = [0.05 - 1e-6, 0.0, 0.3]
+TASK = tool_task.ToolTask(TREE, 'tool', [[1, 1, 0, -1]], [0.0])
 ASIDE = replace(FOUR_DOF, tool=(0.0, 0.12, 0.05))
 
 test_it_is_refused_by_name = tables.called("""
@@ -51,10 +52,10 @@ four_dof.forward(THREE)                            | ShapeError: q has shape (3,
 scara.inverse_pose(TWO_BY_TWO, POINT)              | ShapeError: R has shape (2, 2); expected (3, 3)
 four_dof.inverse_pose(TWO_BY_TWO, POINT)           | ShapeError: R has shape (2, 2); expected (3, 3)
 scara.forward('abcd')                              | ParameterError: q = 'abcd' ... must be real numbers
-four_dof.task_jacobian(None)                       | NonFiniteError: q is not finite: nan
+four_dof.task_jacobian(None)                       | ParameterError: q = None refused: must be real numbers
 scara.bias_acceleration(3.0, STILL)                | ShapeError: q has shape (); expected (4,)
-four_dof.inverse(None, 0.0)                        | ShapeError: p has shape (); expected (3,)
-four_dof.inverse_pose(R4, None)                    | ShapeError: p has shape (); expected (3,)
+four_dof.inverse(None, 0.0)                        | ParameterError: p = None
+four_dof.inverse_pose(R4, 3.0)                     | ShapeError: p has shape (); expected (3,)
 inverse_kinematics(ARM, [0.0, 0.0])                | ShapeError: position
 inverse_kinematics(ARM, THREE, start=np.zeros(3))  | ShapeError: start
 nearest_configuration(ARM, THREE, None, 'tool', THREE) | ShapeError: start
@@ -65,7 +66,7 @@ scara.forward(['a'] * 4)                           | ParameterError: q = ['a' ..
 scara.jacobian(np.array(['a'] * 4).tolist())       | ParameterError: q = ['a' ... must be real numbers
 four_dof.forward(['a'] * 4)                        | ParameterError: q = ['a' ... must be real numbers
 scara.bias_acceleration(STILL, [np.inf] * 4)       | NonFiniteError: v is not finite
-four_dof.bias_acceleration(STILL, [None] * 4)      | NonFiniteError: v is not finite
+four_dof.bias_acceleration(STILL, [None] * 4)      | ParameterError: v = [None,
 scara.inverse('abc', 0.0)                          | ParameterError: position = 'abc' ... must be real numbers
 scara.inverse(POINT, 'x')                          | ParameterError: yaw = 'x'
 four_dof.inverse(POINT, None)                      | ParameterError: pitch = None
@@ -76,4 +77,10 @@ frame_pose(TREE, STILL, BodyFrame(4, TWO_BY_TWO, THREE)) | UnknownNameError: bod
 inverse_kinematics(ARM, THREE, iterations=0)       | ParameterError: parameter iterations = 0
 inverse_kinematics(ARM, P4, 1.5 * R4)              | ParameterError: parameter R = ... must be a rotation matrix
 inverse_kinematics(ARM, P4, -R4)                   | ParameterError: parameter R = ... must be a rotation matrix
-""", globals(), numeric, solution, kinematics)  # fmt: skip  # noqa: E501
+nearest_configuration(ARM, P4, 1.5 * R4, 'tool', STILL) | ParameterError: parameter R = ... must be a rotation matrix
+nearest_configuration('arm', P4, R4, 'tool', STILL) | ParameterError: tree = 'arm' ... must be a robot
+TASK.solve(STILL, STILL)                           | ShapeError: p has shape (4,); expected (3,)
+TASK.solve(POINT, POINT)                           | ShapeError: near has shape (3,); expected (4,)
+FourDofTask(ARM).solve([0.3, 0.0, 0.2], POINT)     | ShapeError: near has shape (3,); expected (4,)
+TASK.motion([0.1, 0.5, 0.1, 0.5], STILL, POINT)    | ShapeError: motion of the point has shape (4,)
+""", globals(), numeric, solution, kinematics, tool_task)  # fmt: skip  # noqa: E501

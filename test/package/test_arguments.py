@@ -107,6 +107,7 @@ make_formulation([], ARM)              | UnknownNameError: formulation []
 point_settings(ARM, Z, {'joint': 1.0}, 0.5) | UnknownNameError: unknown joint 'joint'; known: joint1
 make_law(['pd_gravity'], ARM)          | UnknownNameError: unknown law
 frame_pose(ARM, Z, None)               | UnknownNameError: unknown frame None
+ARM.lock_error('joint9', 0.0)          | UnknownNameError: unknown locked joint 'joint9'; known: none
 load_program(None, ARM)                | ProgramError: give YAML text or a path
 gravity_regressor(ARM, TWICE, Z)       | ShapeError: parameters has shape (4,); expected (40,)
 Recording(ARM.joint_names, Q, *[TWICE] * 5) | ShapeError: position has shape (2, 4); expected (4, 4)
@@ -118,11 +119,11 @@ SESSION.driver.state(0, 0, [1], Z)     | ShapeError: q has shape (1,)
 prepare_trajectory(SESSION, (3, None, None, None)) | ShapeError: times
 prepare_trajectory(SESSION, ([1], TWICE, None, None)) | ShapeError: position has shape (2, 4); expected (1, 4)
 constraint_force(np.eye(4), Q, Q, TWICE, [0, 0], np.nan) | ParameterError: tolerance = nan ... positive
-regressor(ARM, None, None, None)       | NonFiniteError: q is not finite
+regressor(ARM, None, None, None)       | ParameterError: q = None
 NEWTON.mass_matrix(NAN)                | NonFiniteError: q is not finite
-NEWTON.inverse_dynamics(None, Z, Z)    | NonFiniteError: q is not finite
+NEWTON.inverse_dynamics(None, Z, Z)    | ParameterError: q = None ... must be real numbers
 frame_motion(ARM, Z, NAN)              | NonFiniteError: v is not finite
-dynamics.power(ARM, Z, Z, None)        | NonFiniteError: tau is not finite
+dynamics.power(ARM, Z, Z, None)        | ParameterError: tau = None
 prepare_trajectory(SESSION, ([1], [NAN], None, None)) | TrajectoryError: point 0
 """,  # noqa: E501
     PUBLIC | globals(), identification, imperfections, kinematics, model, mujoco_plant, reactions,

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+import tables
 from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
@@ -109,3 +110,12 @@ def test_a_quaternion_is_written_in_the_order_in_which_it_is_read(phi):
     found = quaternion_xyzw(R)
     assert abs(found @ Rotation.from_matrix(R).as_quat()) == pytest.approx(1.0, abs=1e-12)
     assert_allclose(rotation_from_xyzw(found), R, atol=1e-12)
+
+
+test_it_is_refused_by_name = tables.called("""
+roll_pitch_yaw(np.eye(2))                      | ShapeError: R has shape (2, 2); expected (3, 3)
+rotation_vector(np.eye(4))                     | ShapeError: R has shape (4, 4); expected (3, 3)
+quaternion_xyzw(None)                          | ParameterError: R = None
+roll_pitch_upright([0, 0, 0])                  | ParameterError: down ... must be a direction
+rotation_from_xyzw([0, 0, 1])                  | ShapeError: quaternion has shape (3,)
+""", globals())  # fmt: skip

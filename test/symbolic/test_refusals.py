@@ -36,6 +36,8 @@ c_source(TREE, 'mass_matrix')                      | ParameterError: outputs = .
 c_source(TREE, frames='tool')                      | ParameterError: frames = ... such as ['tool']
 c_source(TREE, formulation='pinocchio')            | ParameterError: computes on numbers only
 derive(SMALL, 'pinocchio')                         | ParameterError: numbers only
+derive(SMALL, quantities='Cv')                     | ParameterError: quantities = 'Cv' ... such as ['Cv']
+derive(SMALL, quantities=['g'])                    | UnknownNameError: unknown quantity 'g'; known: C, Cv, G, M
 compile_kernel(SYMBOLS)                            | ParameterError: not symbols
 operation_counts(SMALL, 'pinocchio')               | ParameterError: cannot be counted
 KERNELS.batch('bias_forces', UNEVEN, ROWS)         | ParameterError: q ... rows of one length
