@@ -45,7 +45,8 @@ def task_acceleration(beta: Array, f: Array, f_dot: Array, G0: Array, G1: Array)
     beta = scalars('beta', beta, ('m',))
     m = len(beta)
     f, f_dot = scalars('f', f, (m,)), scalars('f_dot', f_dot, (m,))
-    return -(beta + gain_matrix('G1', G1, m) @ f_dot + gain_matrix('G0', G0, m) @ f)
+    G0, G1 = gain_matrix('G0', G0, m), gain_matrix('G1', G1, m)
+    return -(beta + G1 @ f_dot + G0 @ f)
 
 
 def commanded_acceleration(inverse: TaskInverse, u: Array, v: Array) -> Array:
