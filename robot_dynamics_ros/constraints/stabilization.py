@@ -62,7 +62,8 @@ def effort(A: Array, b: Array, acceleration: Array) -> Array:
     """
     acceleration = array('acceleration', acceleration, ('n',))
     n = len(acceleration)
-    return array('A', A, (n, n)) @ acceleration + array('b', b, (n,))
+    A, b = array('A', A, (n, n)), array('b', b, (n,))
+    return A @ acceleration + b
 
 
 # Of given matrices -------------------------------------------------------------------------------
