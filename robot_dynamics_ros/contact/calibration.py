@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -58,8 +59,7 @@ class CalibrationSamples:
         self.growth.append(detector.growth.copy())
 
 
-@dataclass(frozen=True, eq=False)
-class CalibrationResult:
+class CalibrationResult(NamedTuple):
     """Calibrated dead bands.
 
     Attributes:

@@ -15,10 +15,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice, product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -61,8 +60,7 @@ _FREQUENCY, _SINE_RAMP, _DURATION = 0.5, 1.0, 8.0  # of sines: Hz, s, s; at most
 _UNLIMITED = 1e9  # rad/s or m/s, of a joint without a velocity limit
 
 
-@dataclass(frozen=True, eq=False)
-class DefaultMotion:
+class DefaultMotion(NamedTuple):
     """Motion of the trajectory node that starts at a posture.
 
     Attributes:
@@ -96,7 +94,7 @@ class DefaultMotion:
 
     def using(self, **settings: Any) -> DefaultMotion:
         """Return the motion with other parameters."""
-        return replace(self, settings=self.settings | settings)
+        return self._replace(settings=self.settings | settings)
 
     def path(self, tree: Robot) -> Trajectory:
         """Return the joint motion.
@@ -154,7 +152,7 @@ def plan_motion(tree: Robot, frame: str, obstacles: Obstacles | None = None) -> 
         planned, refusals = _search(tree, frame, _sines, _PARTS, 1, checker)
         if planned is None:
             raise refusals[-1] from error
-        return replace(planned, remarks=(f'{error}; the joints move instead', *remarks))
+        return planned._replace(remarks=(f'{error}; the joints move instead', *remarks))
 
 
 def default_motion(
@@ -188,7 +186,7 @@ def default_motion(
     laps, ramp = planned.settings['laps'], planned.settings['ramp_s']
     lap = (planned.duration - ramp) / laps
     most = max(laps, float(math.ceil((SHORTEST - ramp) / lap)))
-    return replace(planned.using(laps=most), remarks=remarks)
+    return planned.using(laps=most)._replace(remarks=remarks)
 
 
 def _search(
@@ -332,7 +330,7 @@ def _sines(tree: Robot, frame: str, home: Array, part: float) -> DefaultMotion:
     points = [frame_pose(tree, q, frame).p_WF for q in motion.path(tree).table(times)[0]]
     steps = np.linalg.norm(np.diff(points, axis=0), axis=1)
     size = toward.any() * float(np.linalg.norm(points - point, axis=1).max())
-    return replace(motion, size=size, speed=float(steps.max()) / times[1])
+    return motion._replace(size=size, speed=float(steps.max()) / times[1])
 
 
 def _slowed(tree: Robot, motion: DefaultMotion, checker: CollisionChecker | None) -> DefaultMotion:
@@ -370,7 +368,7 @@ def _slowed(tree: Robot, motion: DefaultMotion, checker: CollisionChecker | None
     else:
         motion = motion.using(speed=slow * motion.speed, ramp_s=ramp)
     speed = slow * motion.speed
-    return replace(motion, speed=speed, velocity_share=velocity, effort_share=effort)
+    return motion._replace(speed=speed, velocity_share=velocity, effort_share=effort)
 
 
 def _too_fast(tree: Robot, joint: int) -> TrajectoryError:

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -58,8 +57,7 @@ _PIECES = 8  # into which a quintic between two points is divided to compute eff
 _APPROACH_SPEED = 0.5  # fraction of the velocity limits, at most
 
 
-@dataclass(frozen=True, eq=False)
-class SampledTrajectory:
+class SampledTrajectory(NamedTuple):
     """A sampled trajectory.
 
     Attributes:
@@ -118,7 +116,7 @@ def make_plan(tree: Robot, settings: Values, q: Array) -> SampledTrajectory:
             'controller slows the motion down there, or the arm leaves its path; lower '
             'speed_scale, or give smoother points with velocities',
         )
-    return replace(plan, remarks=remarks)
+    return plan._replace(remarks=remarks)
 
 
 def check_motion(tree: Robot, settings: Values) -> None:

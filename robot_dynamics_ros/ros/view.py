@@ -37,6 +37,7 @@ from robot_dynamics_ros.ros.node_parameters import VIEW
 from robot_dynamics_ros.ros.rclpy_compat import PolledGroup, PollingExecutor, take_message
 from robot_dynamics_ros.ros.trajectory_sender import trajectory_message
 from robot_dynamics_ros.ros.view_topics import ArmTopics
+from robot_dynamics_ros.viewing.arm import Status
 from robot_dynamics_ros.viewing.controls import Controls
 from robot_dynamics_ros.viewing.fields import Reply
 from robot_dynamics_ros.viewing.page import ArmView, Page
@@ -304,7 +305,7 @@ class View(PackageNode):
         for controls in self._controls.values():
             controls.commands.end_client(client.client_id)
 
-    def _control(self, topics: ArmTopics, arm: ArmView, status: Mapping[str, str]) -> None:
+    def _control(self, topics: ArmTopics, arm: ArmView, status: Status) -> None:
         """Update the controls of an arm."""
         space = topics.space
         if space not in self._controls:

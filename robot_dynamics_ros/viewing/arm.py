@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,13 +23,13 @@ from robot_dynamics_ros.spatial.rotation import rotation_about, rotation_from_rp
 from robot_dynamics_ros.spatial.scalar import Array
 
 Numbers = Mapping[str, float]
+Status = Mapping[str, str]
 
 #: How long a touched link is highlighted, s.
 FLASH_S = 1.0
 
 
-@dataclass(frozen=True)
-class ArmInstant:
+class ArmInstant(NamedTuple):
     """State of an arm at an instant; empty or NaN where unknown.
 
     Attributes:
@@ -52,18 +51,18 @@ class ArmInstant:
     """
 
     time: float = math.nan
-    position: Numbers = field(default_factory=dict)
-    reference: Numbers = field(default_factory=dict)
-    velocity: Numbers = field(default_factory=dict)
-    effort: Numbers = field(default_factory=dict)
-    measured: Numbers = field(default_factory=dict)
-    components: Mapping[str, Numbers] = field(default_factory=dict)
-    f: Numbers = field(default_factory=dict)
+    position: Numbers = {}
+    reference: Numbers = {}
+    velocity: Numbers = {}
+    effort: Numbers = {}
+    measured: Numbers = {}
+    components: Mapping[str, Numbers] = {}
+    f: Numbers = {}
     sigma_min: float = math.nan
-    wrenches: Mapping[str, tuple[str, Array]] = field(default_factory=dict)
+    wrenches: Mapping[str, tuple[str, Array]] = {}
     touched: str = ''
     program_time: float = math.nan
-    status: Mapping[str, str] = field(default_factory=dict)
+    status: Status = {}
     alarm: str = ''
 
     @property
@@ -84,7 +83,7 @@ class ArmInstant:
             turns = (self.position[name] - reference[name]) / TURN
             if joints[name].kind == 'continuous' and math.isfinite(turns):
                 reference[name] += TURN * round(turns)
-        return replace(self, reference=reference)
+        return self._replace(reference=reference)
 
 
 class ContactFlash:
@@ -93,13 +92,13 @@ class ContactFlash:
     def __init__(self) -> None:
         self._count, self._start = '', -math.inf
 
-    def update(self, status: Mapping[str, str], time: float) -> None:
+    def update(self, status: Status, time: float) -> None:
         """Process the status at a time, s."""
         before, self._count = self._count, status.get('contacts', '')
         if before not in ('', self._count) and self._count not in ('', '0'):
             self._start = time
 
-    def link(self, status: Mapping[str, str], time: float) -> str:
+    def link(self, status: Status, time: float) -> str:
         """Return the link with a new contact at a time, s; empty if there is none."""
         fresh = 0.0 <= time - self._start < FLASH_S
         return status.get('touched_link', '') if fresh else ''
@@ -132,7 +131,7 @@ def diagnostic_status(status: Any) -> dict[str, str]:
     }
 
 
-def begins_anew(before: Mapping[str, str], status: Mapping[str, str]) -> bool:
+def begins_anew(before: Status, status: Status) -> bool:
     """Return whether a status is that of another run of the controller, which counts anew."""
     return number(status.get('commands')) < number(before.get('commands'))
 

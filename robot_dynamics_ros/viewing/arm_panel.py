@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import re
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import InitVar, dataclass
 from html import escape
 from itertools import cycle
@@ -17,7 +17,7 @@ import numpy as np
 
 from robot_dynamics_ros.description.urdf import Joint, Limit
 from robot_dynamics_ros.recordings.recording import span_origin
-from robot_dynamics_ros.viewing.arm import ArmInstant, Numbers, number
+from robot_dynamics_ros.viewing.arm import ArmInstant, Numbers, Status, number
 from robot_dynamics_ros.viewing.arm_scene import limit_colour
 from robot_dynamics_ros.viewing.events import COLOURS, SEVERITIES, EventLog
 
@@ -248,7 +248,7 @@ def state_html(now: ArmInstant, origin: int) -> str:
     )
 
 
-def _told(status: Mapping[str, str]) -> dict[str, str]:
+def _told(status: Status) -> dict[str, str]:
     return {key: value for key, value in status.items() if value not in ('none', '')}
 
 

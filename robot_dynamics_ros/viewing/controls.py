@@ -9,6 +9,7 @@ from typing import Any
 
 from robot_dynamics_ros.control.laws.registry import known_laws
 from robot_dynamics_ros.parameters import Values
+from robot_dynamics_ros.viewing.arm import Status
 from robot_dynamics_ros.viewing.fields import (
     RED,
     Act,
@@ -214,7 +215,7 @@ class Controls:
 
     # Showing -------------------------------------------------------------------------------------
 
-    def show(self, parameters: Values, status: Mapping[str, str]) -> None:
+    def show(self, parameters: Values, status: Status) -> None:
         """Show parameters and state of the controller; without one nothing can be commanded."""
         alive = 'message' in status and 'stale' not in status
         for row in (*self._switches, *self._shown.values()):

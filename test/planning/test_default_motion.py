@@ -2,7 +2,6 @@
 """Motions planned for arms of every kind: their duration, and what takes the place of a circle."""
 
 import re
-from dataclasses import replace
 
 import linkages
 import numpy as np
@@ -105,7 +104,7 @@ def test_an_arm_without_a_circle_moves_its_joints(name):
     assert motion.speed == pytest.approx(speed, rel=0.05, abs=1e-9)  # of 100 steps
     plan = make_plan(tree, {**defaults(MOTION), **motion.settings}, motion.home)
     assert (plan.duration, plan.approach) == (pytest.approx(motion.duration), 0.0)
-    program = default_program(tree, replace(motion, speed=0.01), [5.0 + k for k in range(tree.n)])
+    program = default_program(tree, motion._replace(speed=0.01), [5.0 + k for k in range(tree.n)])
     assert bool(program) == (name != 'pendulum')  # whose tool is on its axis
     for plane in program.get('constraints', ()):
         assert plane['natural_frequency'] == 5.0

@@ -702,7 +702,7 @@ def test_the_error_of_a_continuous_joint_is_less_than_half_a_turn():
     ).in_turn(joints)
     expected = {'wrist': 9.47 - 4.0 * np.pi + 3.1, 'finger': 6.28, 'lost': math.nan}
     assert now.error == pytest.approx(expected, nan_ok=True)
-    assert replace(now, f={'tool x (m)': 1e-6}).error == {}
+    assert now._replace(f={'tool x (m)': 1e-6}).error == {}
 
 
 def logged(*instants: ArmInstant) -> list[tuple[str, str]]:

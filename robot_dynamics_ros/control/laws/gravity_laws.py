@@ -39,6 +39,14 @@ class GravityLaw(ModelLaw):
     outputs: ClassVar[tuple[str, ...]] = ('gravity_forces',)
     has_memory = False
 
+    def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
+        """Compute the efforts for the coming period; see :class:`ControlLaw`."""
+        self.kernels.gravity_forces(q, out)
+        self.add_terms(q, v, reference, out)
+
+    def add_terms(self, q: Array, v: Array, reference: Reference, out: Array) -> None:
+        """Add the terms of the law to gravity in ``out``, see ``effort``; by default none."""
+
     def parts(self, q: Array, v: Array, reference: Reference) -> Parts:
         """Return gravity and, of a compliant law, the wrench; see :class:`ControlLaw`."""
         gravity = np.zeros(self.tree.n)
@@ -85,9 +93,8 @@ class GravityCompensation(GravityLaw):
             D = np.diag(self._damping)
             yield FeedbackLoop('damping', inertia_matrix(self.tree, q), 0.0 * D, D)
 
-    def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
-        """Compute the efforts for the coming period; see :class:`ControlLaw`."""
-        self.kernels.gravity_forces(q, out)
+    def add_terms(self, q: Array, v: Array, reference: Reference, out: Array) -> None:
+        """Add damping and wrench; see :class:`GravityLaw`."""
         np.multiply(self._damping, v, out=self._work)
         out -= self._work
         out += self.external.commanded
@@ -141,8 +148,7 @@ class PdGravity(GravityLaw):
         K, D = (np.diag(gains) for gains in self._gains.reshape(2, -1))
         yield FeedbackLoop('natural_frequency', inertia_matrix(self.tree, q), K, D)
 
-    def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
-        """Compute the efforts for the coming period; see :class:`ControlLaw`."""
-        self.kernels.gravity_forces(q, out)
+    def add_terms(self, q: Array, v: Array, reference: Reference, out: Array) -> None:
+        """Add the feedback; see :class:`GravityLaw`."""
         desired, rate = reference.position, reference.velocity
         self._feedback(q, v, desired, rate, out, self._gains, out)

@@ -197,9 +197,8 @@ class HandGuiding(GravityLaw):
         if values.get('guiding_program'):
             surfaces_of(tree, values['guiding_program'])
 
-    def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
-        """Compute the efforts for the coming period; see :class:`ControlLaw`."""
-        self.kernels.gravity_forces(q, out)
+    def add_terms(self, q: Array, v: Array, reference: Reference, out: Array) -> None:
+        """Add friction, surfaces, damping, walls and wrench; see :class:`GravityLaw`."""
         out += self._friction.at(v, out)
         self._add_surfaces(q, v, out)
         self._guide(q, v, self._joints, self._damping, self._walls)

@@ -104,19 +104,14 @@ class Gravity(StopLaw):
 
     name = 'gravity'
 
-    def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
-        """Compute the efforts for the coming period; see :class:`ControlLaw`."""
-        self.kernels.gravity_forces(q, out)
 
-
-class Damping(Gravity):
+class Damping(StopLaw):
     """Gravity and damping, ``g(q) - D v`` with ``D = 2 w0 m``."""
 
     name = 'damping'
 
-    def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
-        """Compute the efforts for the coming period; see :class:`ControlLaw`."""
-        super().effort(t, q, v, reference, out)
+    def add_terms(self, q: Array, v: Array, reference: Reference, out: Array) -> None:
+        """Add the damping; see :class:`GravityLaw`."""
         out -= self.gains(q, FREQUENCY)[1] * v
 
 
@@ -229,9 +224,8 @@ class HoldPosition(StopLaw):
         """Hold the arm where it is; see :class:`ControlLaw`."""
         self.hold_at(q)
 
-    def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
-        """Compute the efforts for the coming period; see :class:`ControlLaw`."""
-        self.kernels.gravity_forces(q, out)
+    def add_terms(self, q: Array, v: Array, reference: Reference, out: Array) -> None:
+        """Add stiffness and damping; see :class:`GravityLaw`."""
         out += self.stiffness * (self._anchor - q) - self.damping * v
 
 
