@@ -63,8 +63,6 @@ class LowPass:
         """Return the filtered and decimated columns of values (N, ...), shape (M, ...)."""
         from scipy.ndimage import convolve1d
 
-        if self.half == 0:
-            return values
         smooth = convolve1d(values, self.taps, axis=0)
         return smooth[self.half : len(values) - self.half : self.step]
 
@@ -72,8 +70,6 @@ class LowPass:
         """Return a mask of the filtered samples (M, ...) with only good inputs; good (N, ...)."""
         from scipy.ndimage import minimum_filter1d
 
-        if self.half == 0:
-            return valid
         whole = minimum_filter1d(valid.astype(np.uint8), len(self.taps), axis=0).astype(bool)
         return whole[self.half : len(valid) - self.half : self.step]
 
@@ -157,13 +153,15 @@ def _spectrum(velocity: Array, rate: float) -> tuple[Array, Array, Array, float]
     rows = windows - windows.mean(axis=2, keepdims=True)
     rows -= (rows @ x)[:, :, np.newaxis] * x / (x @ x)
     power = np.square(np.abs(np.fft.rfft(hann * rows))).mean(axis=0).T * 2.0 / rate / (hann @ hann)
-    power[length // 2 :] /= 2.0 - length % 2  # no negative frequency has that of Nyquist
     frequency = np.fft.rfftfreq(length, 1.0 / rate)
     deviation = white_noise(velocity)
     variance = np.var(velocity, axis=0)
     moving = variance > _CLEAR * np.square(deviation)
-    floor = 2.0 * np.square(deviation[moving]) / rate
-    frequency, power = frequency[1:], power[1:, moving] - floor
+    power, floor = power[1:, moving], 2.0 * np.square(deviation[moving]) / rate
+    # Third differences of a motion that is not slow beside the rate are no noise, which is flat.
+    high, highest = (x.mean(axis=0) for x in np.array_split(power[len(power) // 2 :], 2))
+    floor = np.where(high < _CLEAR * highest, np.minimum(high, floor), floor)
+    frequency, power = frequency[1:], power - floor
     clear = np.where(power > (_CLEAR - 1.0) * floor, power, 0.0) * frequency[0]
     beyond = clear.sum(axis=0) - np.cumsum(clear, axis=0)
     last = np.argmax(beyond < (1.0 - _MOTION) * variance[moving], axis=0)

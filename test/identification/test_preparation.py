@@ -177,8 +177,13 @@ def test_more_noise_lowers_the_cutoff_but_never_into_the_motion_nor_by_a_joint_a
     # Slower than the windows of its spectrum, in which little of it is left beside the noise.
     slow = 0.1 * np.sin(2 * np.pi * 0.01 * np.arange(40 * 250)[:, np.newaxis] / 250.0)
     white = 5e-3 * rng.normal(size=slow.shape)
-    for noise in (white, 0.4 * (white + np.roll(white, 1, axis=0))):  # smoothed by a driver
-        assert (noise_cutoff(slow + noise, 250.0) or 1e3) < 3.0
+    for each in (white, 0.4 * (white + np.roll(white, 1, axis=0))):  # smoothed by a driver
+        assert (noise_cutoff(slow + each, 250.0) or 1e3) < 3.0
+    # At 10 Hz, third differences of the motion are fifty times those of the noise.
+    assert noise_cutoff(SINE[::100] + 1e-3 * noise[::100], 10.0) is None
+    # Noise that a driver smooths has less at high frequencies than where the motion is.
+    smooth = np.convolve(noise[:, 0], np.hanning(9), 'same')[:, np.newaxis]
+    assert noise_cutoff(clean + 1e-2 * smooth, 1000.0) < 28.0
 
 
 # ---- timing -------------------------------------------------------------------------------------
