@@ -117,8 +117,10 @@ def choose_preparation(
         cutoff=None if request.cutoff in (None, AUTO) else float(request.cutoff),
         effort=effort_source(recording, request.effort),
     )
-    if fixed.effort == 'measured' and request.timing == AUTO and request.delay == AUTO:
-        fixed = replace(fixed, timing='sampled')
+    if fixed.effort == 'measured':
+        timing = 'sampled' if request.timing == AUTO else request.timing
+        delay = 0 if request.delay == AUTO else int(request.delay)
+        fixed = replace(fixed, timing=timing, delay=delay)
         return _without_lag(recording, unknowns, base, fixed, request.cutoff == AUTO)
     if request.cutoff == AUTO:
         piece, rate = _longest(recording, unknowns.tree)

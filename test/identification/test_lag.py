@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from recorded_arm import measured_arm, measured_run, pinocchio_parameters, sinusoids
 
+from robot_dynamics_ros.identification.choice import Request
 from robot_dynamics_ros.identification.identify import gather, identify, make_plan
 from robot_dynamics_ros.identification.lag import estimate_lag
 from robot_dynamics_ros.identification.least_squares import estimate
@@ -33,7 +34,7 @@ def learned(periods, seed):
     """Return the identification of that run by an arm with a lighter forearm, and its errors."""
     arm, run = late_run(periods, seed)
     nominal = arm.tree.with_changes(mass=np.array([1.0, 1.0, 0.8]) * arm.tree.mass)
-    found = identify([run], nominal, TERMS)
+    found = identify([run], nominal, TERMS, Request('sampled', 0))  # as by default
     truth = found.estimate.base.B @ np.concatenate(
         [pinocchio_parameters(arm), [0.8] * 3, [1.5] * 3]
     )
