@@ -267,7 +267,7 @@ def prove(
     else:
         reasons = '; '.join(dict.fromkeys(bag.error for bag in judged))
         raise RecordingError('the bags for validation', 'have no usable data', reasons)
-    judged += run('validating', partial(evaluate_bag, trial=trial), sources[len(judged) :])
+    judged += run('validating others', partial(evaluate_bag, trial=trial), sources[len(judged) :])
     ((series, origin, fit),) = shown
     gravity = []
     if fit is not None and fit.verdict not in ('agrees', 'perhaps'):

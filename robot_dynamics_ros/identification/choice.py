@@ -29,7 +29,7 @@ from robot_dynamics_ros.recordings.samples import (
     prepare,
     samples_of,
 )
-from robot_dynamics_ros.recordings.timing import AUTO, TIMINGS, longest_piece
+from robot_dynamics_ros.recordings.timing import AUTO, TIMINGS, longest_piece, moving
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.spatial.validation import require_counts, require_numbers
 
@@ -187,8 +187,8 @@ def _without_lag(
 
 def _motion(recording: Recording) -> Recording:
     """Return the states of a recording from shortly before a joint has left its first position."""
-    way = np.abs(recording.position - recording.position[0])
-    left = int(np.argmax((way > 0.1 * way.max(axis=0)).any(axis=1)))
+    way = np.abs(recording.position - recording.position[0])[:, moving(recording)]
+    left = int(np.argmax((way > 0.1 * np.fmax.reduce(way)).any(axis=1)))
     first = max(left - _STATES // 10, 0)
     return recording.rows(slice(first, first + _STATES))
 
