@@ -216,27 +216,22 @@ def test_each_timing_pairs_its_own_states_and_commands(free, run):
 
 @pytest.mark.slow
 def test_the_data_choose_their_timing_and_delay(arm, free, rng):
-    """Also after a rest, beside a joint that rests on. Gazebo's is chosen in its own tests."""
-    made, one = (
-        midpoint_run(arm, DRIVES, periodic_motion(1, 2, 6.0, STEP / 2) * moves, STEP)
-        for moves in (1.0, [0.0, 1.0])
-    )
+    """After a rest, beside a joint that rests on. Gazebo's is chosen in its own tests."""
+    motion = periodic_motion(1, 2, 6.0, STEP / 2) * [0.0, 1.0]
+    made = midpoint_run(arm, DRIVES, motion, STEP)
     # The command in answer to a state acts two steps later; the last ones are lost.
-    made, one = (
-        replace(x, effort=np.vstack([x.effort[2:], np.full((2, 2), np.nan)])) for x in (made, one)
-    )
-    unknowns = Unknowns(free)
-    way = Request(cutoff=None)
+    made = replace(made, effort=np.vstack([made.effort[2:], np.full((2, 2), np.nan)]))
     rows = np.arange(-21_000, len(made.time))
     time = STEP * rows - (rows < 0)  # a gap, in which it begins to move
     stamps = np.rint(1e9 * time).astype(int)
-    rested = replace(one.rows(np.maximum(rows, 0)), time=time, stamp_ns=stamps)
+    rested = replace(made.rows(np.maximum(rows, 0)), time=time, stamp_ns=stamps)
     rested.velocity[rows < 0] = 0.0
     rested.position[:, 0] += 1e-9 * rng.normal(size=len(rows))
-    for recording in (made, rested):
-        choice = choose_preparation(recording, unknowns, structural_base(unknowns), way)
-        assert (choice.preparation.timing, choice.preparation.delay) == ('continuous', 2)
-        assert 'timing continuous, delay 2 periods, no filter' in choice.sentence()
+    unknowns = Unknowns(free)
+    way = Request(cutoff=None)
+    choice = choose_preparation(rested, unknowns, structural_base(unknowns), way)
+    assert (choice.preparation.timing, choice.preparation.delay) == ('continuous', 2)
+    assert 'timing continuous, delay 2 periods, no filter' in choice.sentence()
 
 
 # ---- used samples -------------------------------------------------------------------------------
