@@ -298,18 +298,22 @@ def _ros2_control(args, urdf):
 
 
 def _spawner(args, controller):
-    options = {
-        '--controller-manager': 'controller_manager',
-        '--controller-manager-timeout': '60',
-        '--switch-timeout': '60',
-        '--param-file': _controllers_file(args),
-    }
     return Node(
         package='controller_manager',
         executable='spawner',
         namespace=args.namespace,
         output='screen',
-        arguments=[controller, *(word for option in options.items() for word in option)],
+        arguments=[
+            controller,
+            '--controller-manager',
+            'controller_manager',
+            '--controller-manager-timeout',
+            '60',
+            '--switch-timeout',
+            '60',
+            '--param-file',
+            _controllers_file(args),
+        ],
     )
 
 

@@ -101,19 +101,19 @@ def actions(args):
         'robot': '',
         'limits_profile': '',
         'robot_description': urdf,
-        'driver_profile': args.driver_profile,
         'use_sim_time': False,
     }
+    driven = robot | {'driver_profile': args.driver_profile}
     text, control = _stage(args, profile, tree)
     remark = without_effort(parse_xml(urdf), tree.joint_names)
     notes += [f'WARNING: {remark}'] if remark and not args.emulator else []
     given = [name for name, value in FOR_MOTIONS.items() if getattr(args, name) != value]
     if given and not STAGES[args.stage][1]:
         notes.append(f'no effect in stage {args.stage}: {", ".join(given)}')
-    monitor = _monitor(args, profile, robot)
-    emulated = robot | {'mode': 'real_time'}
+    monitor = _monitor(args, profile, driven)
+    emulated = driven | {'mode': 'real_time'}
     emulator = [package_node('driver_emulator', args, emulated)] if args.emulator else []
-    controller = [package_node('controller', args, robot | control)] if control else []
+    controller = [package_node('controller', args, driven | control)] if control else []
     parameters, names = _recorded(driver)
     recorder = launching.recorder(launching.remapped(args, *names), **parameters)
     shown = launching.remapped(args, ('joint_states', 'monitor/effort'))
@@ -219,10 +219,9 @@ def _motion(args, robot):
         return []
     if not launching.parameter_file(args):
         raise ConfigurationError('motion', 'none is described', 'write params_file:=FILE')
-    own = {key: value for key, value in robot.items() if key != 'driver_profile'}
     begin = {'state_topic': 'controller/reference', 'speed_scale': speed}
     rate = {} if args.tuned else {'sample_rate': REAL_SAMPLE_RATE}
-    return [package_node('trajectory', args, {**own, **begin, **rate})]
+    return [package_node('trajectory', args, {**robot, **begin, **rate})]
 
 
 def generate_launch_description():
