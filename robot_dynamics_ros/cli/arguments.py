@@ -32,7 +32,7 @@ from robot_dynamics_ros.model.arm import load_arm
 from robot_dynamics_ros.model.build import EffortLimit
 from robot_dynamics_ros.model.robot_parameters import assignments, choice_of_joints
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, Robot
-from robot_dynamics_ros.recordings.output_folder import require_free, write_json
+from robot_dynamics_ros.recordings.output_folder import require_free_file, write_json
 from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.recordings.timing import AUTO, TIMINGS
 from robot_dynamics_ros.yaml_reader.parsing import parse_yaml
@@ -109,7 +109,7 @@ class Command(NamedTuple):
                 raise ConfigurationError(culprit, f'has no effect with {other}', 'leave one out')
         file = getattr(args, 'json', None)
         if file:
-            require_free(file.parent, [file.name], force=args.force)
+            require_free_file(file, force=args.force)
         give_packages(getattr(args, 'package', ()))
         with nullcontext() if self.lasts else sign_of_life(args.command):
             outcome = self.run(args)

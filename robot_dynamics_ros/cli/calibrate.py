@@ -27,7 +27,7 @@ from robot_dynamics_ros.recordings.bag_jobs import find_bags
 from robot_dynamics_ros.recordings.history import carried, history
 from robot_dynamics_ros.recordings.metrics.effort import ContactStream
 from robot_dynamics_ros.recordings.outliers import require_clean
-from robot_dynamics_ros.recordings.output_folder import require_free, unused
+from robot_dynamics_ros.recordings.output_folder import require_free_file, unused
 from robot_dynamics_ros.recordings.plausibility import StillError, check_recording
 from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.recordings.recording import Recording, require_torques
@@ -38,7 +38,7 @@ _MOST, _BY_RATE = 200.0, 0.2  # bandwidth: maximum, 1/s; share of the state rate
 
 def run_calibration(args: argparse.Namespace) -> int:
     """Calibrate the thresholds, write and print them; return 0."""
-    require_free(args.output.parent, [args.output.name], force=args.force)
+    require_free_file(args.output, force=args.force)
     bags, choice = find_bags(args.bags), recording_choice(args)
     require_torques(choice.driver_profile)
     with choice.read(bags[0]) as reader:

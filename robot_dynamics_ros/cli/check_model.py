@@ -24,6 +24,7 @@ from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.geometry.collisions import unchecked_links
 from robot_dynamics_ros.geometry.robot_shapes import collision_shapes
 from robot_dynamics_ros.model import Robot
+from robot_dynamics_ros.model.build import EffortLimit
 from robot_dynamics_ros.model.findings import Finding, merged, warning
 from robot_dynamics_ros.model.inspection import ModelCheck, finding_as_dict
 from robot_dynamics_ros.model.load import check_model
@@ -40,9 +41,7 @@ def check(args: argparse.Namespace) -> Outcome:
     Raises:
         DescriptionError: The description cannot be read.
     """
-    path, mappings = robot_source(args)
-    loops = joints_of(args, args.robot)['loops']
-    checked = check_model(path, effort_limit=args.effort_limit, mappings=mappings, loops=loops)
+    checked = model_check(args, args.effort_limit)
     if not (checked.robot or checked.links or checked.joints) and checked.errors[0].fault:
         raise checked.errors[0].fault  # the description cannot be read
     needed: dict[str, float] = {}
@@ -77,6 +76,13 @@ def check(args: argparse.Namespace) -> Outcome:
         'findings': [finding_as_dict(finding) for finding in findings],
     }
     return int(any(args.strict or x.severity == 'error' for x in findings)), document
+
+
+def model_check(args: argparse.Namespace, effort_limit: EffortLimit) -> ModelCheck:
+    """Return what is wrong with the robot that the arguments select, see ``check_model``."""
+    path, mappings = robot_source(args)
+    loops = joints_of(args, args.robot)['loops']
+    return check_model(path, effort_limit=effort_limit, mappings=mappings, loops=loops)
 
 
 def doubtful_limits(

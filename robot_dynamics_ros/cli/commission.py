@@ -19,12 +19,10 @@ from robot_dynamics_ros.cli.arguments import (
     ROBOT,
     Command,
     Outcome,
-    joints_of,
     option,
     robot_of,
-    robot_source,
 )
-from robot_dynamics_ros.cli.check_model import doubtful_limits
+from robot_dynamics_ros.cli.check_model import doubtful_limits, model_check
 from robot_dynamics_ros.cli.tables import print_findings, print_table, say
 from robot_dynamics_ros.commissioning.command_delay import CommandDelay, estimate_delay
 from robot_dynamics_ros.commissioning.held_arm import (
@@ -46,7 +44,6 @@ from robot_dynamics_ros.model import Robot, load_arm, load_robot
 from robot_dynamics_ros.model.build import EffortLimit
 from robot_dynamics_ros.model.findings import Finding, error, warning
 from robot_dynamics_ros.model.inspection import finding_as_dict
-from robot_dynamics_ros.model.load import check_model
 from robot_dynamics_ros.recordings.outliers import without_outliers
 from robot_dynamics_ros.recordings.plausibility import (
     effort_findings,
@@ -199,13 +196,10 @@ def _robot(
     args: argparse.Namespace, load: Callable[..., Robot], limits: EffortLimit
 ) -> tuple[Robot, list[Finding]]:
     """Load the robot even if effort limits are missing; return it and the faults found."""
-    path, mappings = robot_source(args)
-    loops = joints_of(args, args.robot)['loops']
     try:
         tree = robot_of(args, limits, load)
     except ModelError:
-        checked = check_model(path, effort_limit=limits, mappings=mappings, loops=loops)
-        faults = list(checked.errors)
+        faults = list(model_check(args, limits).errors)
         tree = robot_of(args, load=load)  # raises if the fault is not a missing limit
         enough = np.maximum(tree.effort_limit, largest_gravity_forces(tree))
         return tree.with_changes(effort_limit=enough), faults

@@ -27,7 +27,7 @@ from robot_dynamics_ros.planning.law_functions import (
     computed_torque_function,
     constraint_law_function,
 )
-from robot_dynamics_ros.recordings.output_folder import require_free
+from robot_dynamics_ros.recordings.output_folder import require_free, require_free_file
 from robot_dynamics_ros.symbolic.c_function import CFunction
 from robot_dynamics_ros.symbolic.c_source import DEFAULT_OUTPUTS, c_source, write
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
@@ -39,7 +39,7 @@ def run_derive(args: argparse.Namespace) -> int:
     if args.format == 'c':
         return _write_c(args)
     if args.output:
-        require_free(args.output.parent, [args.output.name], force=args.force)
+        require_free_file(args.output, force=args.force)
     text = _equations(args)
     if args.output:
         write({args.output.name: text}, args.output.parent)

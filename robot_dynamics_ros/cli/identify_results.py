@@ -82,7 +82,7 @@ def deliver_results(
     before, after = evidence.residuals
     document = as_dict(result) | {
         'bags': [bag.as_dict(result.tree) for bag in bags],
-        'residuals': {'nominal': vars(before), 'corrected': vars(after)},
+        'residuals': {'nominal': before._asdict(), 'corrected': after._asdict()},
         'remarks': [*remarks, *map(str, findings)],
     }
     learned = listed([short_name(Path(bag.bag)) for bag in bags if bag.learned])
@@ -108,7 +108,7 @@ def deliver_results(
         urdf.write_text(corrected_urdf(result), encoding='utf-8')
         patch.write_text(parameter_text(result), encoding='utf-8')
         write_json(numbers, document)
-        replace(report, figures=pictures(result, evidence)).write(page)
+        report._replace(figures=pictures(result, evidence)).write(page)
     print_report(report, output)
 
 
@@ -222,7 +222,7 @@ def _payload(args: argparse.Namespace, learn: Learn) -> tuple[str, str, list[str
         physical = replace(identified.physical, values=unknowns.nominal)
         identified = replace(identified, physical=physical, tree=unknowns.tree)
         known = f'{gains.source}, arm as described to {STILL_TRUSTED:.0%}'
-        gains = replace(gains, source=f'{known}: surer with --unloaded BAG')
+        gains = gains._replace(source=f'{known}: surer with --unloaded BAG')
     elif not args.given_gains:
         gains = gains_by_weight(identified, replace(source, path=str(args.unloaded[0])).read()[0])
     load = estimate_load(identified, loaded, args.payload, gains, described=described)

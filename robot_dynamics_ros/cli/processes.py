@@ -12,9 +12,8 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from robot_dynamics_ros.cli.arguments import ros_parameters
 from robot_dynamics_ros.cli.sign_of_life import tell
@@ -173,8 +172,7 @@ class SceneProcesses:
         return 'its last output:\n  ' + '\n  '.join(lines or ['(none)'])
 
 
-@dataclass(frozen=True)
-class LockstepRun:
+class LockstepRun(NamedTuple):
     """A recorded run in lockstep, with the parameters of its nodes.
 
     Attributes:
@@ -186,7 +184,7 @@ class LockstepRun:
     controller: Mapping[str, Any]
     simulator: Mapping[str, Any]
     trajectory: Mapping[str, Any]
-    recorder: Mapping[str, Any] = field(default_factory=dict)
+    recorder: Mapping[str, Any] = {}
 
     def start(self, nodes: SceneProcesses, bag: Path) -> None:
         """Start the nodes; return once the simulation runs, with the recorder ready.

@@ -7,9 +7,8 @@ import argparse
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -52,8 +51,7 @@ _EXTRA = [
 ]
 
 
-@dataclass(frozen=True)
-class Scene:
+class Scene(NamedTuple):
     """A robot, a constraint program, and the tolerances of the run.
 
     Attributes:
@@ -75,8 +73,8 @@ class Scene:
     start: tuple[float, ...]
     duration: float
     relative: float | None = 0.02
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    plant: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Mapping[str, Any] = {}
+    plant: Mapping[str, Any] = {}
     remarks: tuple[str, ...] = ()
 
 
@@ -155,7 +153,7 @@ def run(args: argparse.Namespace) -> int:
         args.robot, *args.mapping = args.scene
         arm = planned_arm(args)
         show_arm(arm.tree, arm.frame, arm.remarks)
-        own = replace(own_scene(arm.parameters, args.program), remarks=arm.remarks)
+        own = own_scene(arm.parameters, args.program)._replace(remarks=arm.remarks)
         name = Path(args.program).stem if args.program else 'plane'
         return run_scenes({name: own}, args.output)
     refuse_given(args, JOINTS | SETUP | OWN, 'the shipped scenes')
@@ -284,7 +282,7 @@ def _evaluate(scene: Scene, bag: Path, out: Path) -> tuple[dict[str, Any], Repor
     settings = AnalysisSettings(choice, effort='commanded', remarks=remarks, tables=False)
     result = analyze_bag(bag, settings, out)
     assert result.report is not None
-    document = result.as_dict() | {'forces': [asdict(force) for force in forces]}
+    document = result.as_dict() | {'forces': [force._asdict() for force in forces]}
     write_json(out / 'metrics.json', document)
     return document, result.report
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -124,7 +123,7 @@ def print_report(report: Report, output: Path) -> None:
     say(report.lead)
     for table in report.tables:
         rows = [[report.since(cell) for cell in row] for row in table.rows]
-        print_table(replace(table, rows=rows))
+        print_table(table._replace(rows=rows))
     clock = [f'times: since {format_time(report.origin)}'] if report.origin else []
     print_lines('dim', ' note', [*clock, *map(report.since, report.notes)])
     say(f'results: {output}')

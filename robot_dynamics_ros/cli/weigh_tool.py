@@ -20,7 +20,7 @@ from robot_dynamics_ros.identification.sensor_tool import (
 from robot_dynamics_ros.messages import NANO, wrench_of
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.recordings.bag_jobs import find_bags
-from robot_dynamics_ros.recordings.output_folder import require_free
+from robot_dynamics_ros.recordings.output_folder import require_free_file
 from robot_dynamics_ros.recordings.reading import RecordingReader, RobotChoice
 
 _WRENCH, _MEASURED = 'geometry_msgs/msg/WrenchStamped', 'measured_wrench'
@@ -30,7 +30,7 @@ _OTHERS = ('external_wrench', 'target_wrench', 'push')
 
 def run(args: argparse.Namespace) -> int:
     """Estimate the tool, print and write it; return 0."""
-    require_free(args.output.parent, [args.output.name], force=args.force)
+    require_free_file(args.output, force=args.force)
     choice = recording_choice(args)
     poses: list[SensorPose] = []
     tree, frame = None, args.sensor

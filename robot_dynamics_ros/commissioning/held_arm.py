@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import cache
 from itertools import combinations
 from typing import NamedTuple
@@ -82,8 +81,7 @@ _GRAVITY = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class Commissioning:
+class Commissioning(NamedTuple):
     """Result of a check; arrays have shape (n,) unless stated otherwise, N m or N.
 
     Attributes:
@@ -108,8 +106,7 @@ class Commissioning:
         return tuple(x for x in self.findings if x.severity == 'error')
 
 
-@dataclass(frozen=True, eq=False)
-class HeldPoses:
+class HeldPoses(NamedTuple):
     """Poses of a held arm, one per row, as a driver profile converts them.
 
     Attributes:
@@ -161,11 +158,11 @@ class HeldPoses:
         """Return the poses with ``q`` or ``effort`` of some joints multiplied."""
         values = getattr(self, column).copy()
         values[:, joints] *= factor
-        return replace(self, **{column: values})
+        return self._replace(**{column: values})
 
     def shifted(self, joint: int, off: float) -> HeldPoses:
         """Return the poses with positions of a joint that are read less by ``off``, rad or m."""
-        return replace(self, q=self.q - off * np.eye(self.q.shape[1])[joint])
+        return self._replace(q=self.q - off * np.eye(self.q.shape[1])[joint])
 
     def swapped(
         self, i: int, j: int, *, positions: bool = True, efforts: bool = True
@@ -180,7 +177,7 @@ class HeldPoses:
             effort = driver.commanded_effort((motors / driver.effort_scale)[:, order])
         elif efforts:
             effort = driver.measured_effort(driver.effort_reading(effort)[:, order])
-        return replace(self, q=q, effort=effort)
+        return self._replace(q=q, effort=effort)
 
     def distinct(self) -> HeldPoses:
         """Return the poses without repeated ones."""
@@ -188,7 +185,7 @@ class HeldPoses:
         for k, x in enumerate(self.q):
             if (np.abs(x - self.q[kept]) > threshold).any(axis=1).all():
                 kept.append(k)
-        return replace(self, q=self.q[kept], effort=self.effort[kept])
+        return self._replace(q=self.q[kept], effort=self.effort[kept])
 
 
 class FaultHypothesis(NamedTuple):
@@ -211,7 +208,7 @@ def check_held(tree: Robot, poses: HeldPoses, *, gravity_expected: bool) -> Comm
         RecordingError: A pose has no efforts.
     """
     held = _HeldArm(tree)
-    samples = replace(poses.distinct(), gravity=float(gravity_expected))
+    samples = poses.distinct()._replace(gravity=float(gravity_expected))
     if not np.isfinite(samples.effort).all():
         raise RecordingError('samples', 'hold no efforts', 'compare commands instead')
     statistics = held.statistics(samples)
@@ -382,15 +379,15 @@ class _HeldArm:
         for culprit, (i,) in each:
             where, unit = np.arange(tree.n) == i, self._units[i]
             fault = effort_fault(culprit, 'offset', mean[i], unit, detail=' in every pose')
-            changed = replace(samples, offset=samples.offset + where * mean)
+            changed = samples._replace(offset=samples.offset + where * mean)
             yield FaultHypothesis(fault, changed)
             if slope[i] < _FOLLOWS:
-                borne = replace(samples, effort=samples.effort + where * expected)
+                borne = samples._replace(effort=samples.effort + where * expected)
                 yield FaultHypothesis(Finding('error', _BORNE[0], culprit, _BORNE[1]), borne)
         problem, remedy = _GRAVITY[bool(samples.gravity), samples.commanded]
         yield FaultHypothesis(
             Finding('error', problem, 'gravity', remedy),
-            replace(samples, gravity=1.0 - samples.gravity),
+            samples._replace(gravity=1.0 - samples.gravity),
         )
 
 

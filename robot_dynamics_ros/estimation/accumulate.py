@@ -28,6 +28,11 @@ class ColumnTable:
         """Return the rows selected by a mask; the table itself if these are all."""
         return self if mask.all() else self.take(mask)
 
+    def about(self: _Table, count: int) -> _Table:
+        """Return ``count`` to twice as many of the rows, at regular intervals, or all."""
+        total = len(next(iter(vars(self).values())))
+        return self.take(slice(None, None, max(1, total // count)))
+
     @classmethod
     def joined(cls: type[_Table], parts: Sequence[_Table]) -> _Table:
         """Concatenate the rows of several tables."""

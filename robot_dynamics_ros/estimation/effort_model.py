@@ -34,6 +34,7 @@ REASONS = {
 }
 _SIGN_WIDTH = 1e-3  # rad/s or m/s
 _ROUNDING = 1e-9  # relative to an effort limit
+AT_EFFORT = 1.0 - _ROUNDING  #: share of an effort limit from which a command is at it
 _BLOCK = 1 << 15  # instants whose intermediate values are in memory at once
 
 

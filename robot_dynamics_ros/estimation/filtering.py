@@ -19,7 +19,7 @@ velocity, a slow one all but :math:`y^2/2`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -42,8 +42,7 @@ _BLOCK = 4096  # rows processed at once
 _WINDOWS = 8  # least number of windows for a spectrum
 
 
-@dataclass(frozen=True, eq=False)
-class LowPass:
+class LowPass(NamedTuple):
     """A symmetric low-pass filter with decimation.
 
     Attributes:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -125,8 +125,7 @@ _GRAVITY_ADVICE = 'set the parameter gravity to [{}]'
 _COMPENSATION_ADVICE = 'write compensated_by_driver: [gravity], or it is counted twice'
 
 
-@dataclass(frozen=True, eq=False)
-class Thresholds:
+class Thresholds(NamedTuple):
     """Thresholds of the RMS residual over a report period, shape (n,), N m or N."""
 
     warn: Array

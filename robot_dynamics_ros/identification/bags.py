@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial, reduce
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -99,8 +99,7 @@ class Source:
 _LAST = WeakKeyDictionary[Source, tuple[Recording, list[str]]]()
 
 
-@dataclass(frozen=True, eq=False)
-class BagOutcome:
+class BagOutcome(NamedTuple):
     """What was found in a bag, or why it failed.
 
     Attributes:
@@ -115,7 +114,7 @@ class BagOutcome:
     bag: str
     notes: tuple[str, ...] = ()
     error: str = ''
-    efforts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    efforts: Mapping[str, Mapping[str, int]] = {}
     halves: tuple[Sequence[Block], Sequence[Block]] = ((), ())
     sums: tuple[ResidualSums, ...] = ()
 
@@ -139,7 +138,7 @@ class BagOutcome:
     def with_proof(self, proof: BagOutcome) -> BagOutcome:
         """Return the result with that of the validation on the same bag."""
         notes = tuple(dict.fromkeys((*self.notes, *proof.notes)))
-        return replace(self, notes=notes, error=self.error or proof.error, sums=proof.sums)
+        return self._replace(notes=notes, error=self.error or proof.error, sums=proof.sums)
 
     def as_dict(self, tree: Robot) -> dict[str, Any]:
         """Return the results with a robot for JSON."""
@@ -222,8 +221,7 @@ def evaluate_bag(source: Source, trial: Trial, shown: list[Shown] | None = None)
     return BagOutcome(source.path, tuple(notes), sums=sums)
 
 
-@dataclass(frozen=True, eq=False)
-class Evidence:
+class Evidence(NamedTuple):
     """Residuals of the nominal and the corrected robot on the validation recordings.
 
     Attributes:

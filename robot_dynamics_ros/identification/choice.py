@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -75,8 +76,7 @@ class Request:
             require_numbers(cutoff=self.cutoff)
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(NamedTuple):
     """The chosen preparation.
 
     Attributes:
@@ -180,9 +180,9 @@ def _without_lag(
         before, after = map(stretches.rest, (way, replace(way, lag=lag.value)))
         if after < (1.0 - _SAME) * before:
             choice = chosen(replace(fixed, lag=lag.value))
-            return replace(choice, lag=lag._replace(usual=LATE * recording.period))
+            return choice._replace(lag=lag._replace(usual=LATE * recording.period))
     kept = Lag(0.0, float(np.hypot(*lag[:2])))  # none, known as well as this one tells
-    return replace(choice, lag=kept)
+    return choice._replace(lag=kept)
 
 
 def _motion(recording: Recording) -> Recording:
@@ -381,7 +381,7 @@ def _filtered_change(run: Recording, rate: float, tree: Robot) -> Callable[[floa
     whole = rigid(motion)
 
     def change(cutoff: float) -> Array:
-        smooth = replace(low_pass(cutoff, rate), step=1)
+        smooth = low_pass(cutoff, rate)._replace(step=1)
         moved = (smooth(x) for x in (motion.q, motion.v, motion.a, motion.sign))
         return root_mean_square(rigid(Instants.of_motion(*moved)) - smooth(whole))
 

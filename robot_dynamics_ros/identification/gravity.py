@@ -17,8 +17,8 @@ Deviations: jackknife over segments, and posterior covariance of the ridge.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -42,8 +42,7 @@ _HELPS = 0.7  # of what the model's gravity leaves: a wrong zero left more, a ti
 _ALIKE = 0.5  # of the model's gravity: largest change and deviation of the size
 
 
-@dataclass(frozen=True, eq=False)
-class GravityEstimate:
+class GravityEstimate(NamedTuple):
     """Estimated gravity of a recording.
 
     Attributes:
@@ -162,7 +161,7 @@ def estimate_gravity(
         math.sqrt(max(float(along @ covariance @ along), 0.0)),
     )
     left = [_unexplained(motion, tree.with_gravity(x)) for x in (model, estimate.direction)]
-    return replace(estimate, helps=left[1] < _HELPS * left[0])
+    return estimate._replace(helps=left[1] < _HELPS * left[0])
 
 
 def _unexplained(motion: Instants, tree: Robot) -> float:

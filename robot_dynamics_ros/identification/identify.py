@@ -253,7 +253,7 @@ def gather(
         far = motion.usable & (rest > _FAR * 1.4826 * usual)
         counts['far from what the model explains'] = far.sum(axis=0)
         motion = replace(motion, excluded=motion.excluded | marked(far, FAR))
-        samples = replace(samples, motion=motion)
+        samples = samples._replace(motion=motion)
     for why, count in (counts | {USED: motion.usable.sum(axis=0)}).items():
         efforts[why].update(dict(zip(tree.joint_names, count.tolist(), strict=True)))
     return summarize(samples, plan.unknowns, plan.base)

@@ -28,8 +28,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -51,8 +52,7 @@ _HARDLY = 0.5  # deviation of a value, relative to its size, that is mostly of t
 _NO_MODEL = 1e-6  # minimum residual relative to the effort that counts as information
 
 
-@dataclass(frozen=True, eq=False)
-class Block:
+class Block(NamedTuple):
     """Regression data of consecutive samples.
 
     Attributes:
@@ -72,7 +72,7 @@ class Block:
     def only(self, kept: Array) -> Block:
         """Return the block restricted to the columns with the given indices."""
         columns = np.append(kept, self.factors.shape[2] - 1)
-        return replace(self, factors=self.factors[:, :, columns])
+        return self._replace(factors=self.factors[:, :, columns])
 
 
 def summarize(

@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -47,8 +48,7 @@ _SHARE = 2.0 / 3.0  # of a correction that is made: the arm that follows it over
 _SETTLED = 2e-3  # relative correction of a gain that ends the rounds
 
 
-@dataclass(frozen=True, eq=False)
-class DriveGains:
+class DriveGains(NamedTuple):
     """Correction factors of the drive gains.
 
     Attributes:
@@ -67,8 +67,7 @@ class DriveGains:
         return cls(np.ones(tree.n), np.full(tree.n, deviation), 'gains as given')
 
 
-@dataclass(frozen=True, eq=False)
-class LoadEstimate:
+class LoadEstimate(NamedTuple):
     """An estimated load, with standard deviations, infinite if that of the arm is not known.
 
     Attributes:
@@ -248,7 +247,7 @@ def estimate_load(
     load = _in_frame(problem, values, covariance, gains)
     more = 0.0 if known else math.inf
     names = 'mass_deviation', 'com_deviation', 'inertia_deviation'
-    return replace(load, **{name: getattr(load, name) + more for name in names})
+    return load._replace(**{name: getattr(load, name) + more for name in names})
 
 
 def _steps(covariance: Array) -> Array:
@@ -336,13 +335,13 @@ def gains_by_load(
         new = np.full(n, np.median(1.0 / inverse[known]))
         new[known] = 1.0 / inverse[known]
         settled = np.max(np.abs(new - gains.factor)) < 1e-6
-        gains = replace(gains, factor=new)
+        gains = gains._replace(factor=new)
         if settled:
             break
     # Only the mass of the load is known. The gain of a joint whose effort depends mainly on the
     # lever arm of the load is not separable from it.
     factor, spread = gains.factor, np.where(known, gains.factor**2 * deviation, 0.0)
-    ridge = problem.load(replace(gains, deviation=spread), load, mass)
+    ridge = problem.load(gains._replace(deviation=spread), load, mass)
     best = ridge.values[:PER_BODY]
     moves = _steps(ridge.covariance()[:PER_BODY, :PER_BODY])
     moves = (moves - np.outer(moves[:, 0] / best[0], best)) * mass / best[0]
@@ -390,7 +389,7 @@ def gains_by_runs(
             'record motions in which each joint carries more of the load',
         )
     deviation = factor * gains.deviation
-    return replace(gains, factor=np.where(known, factor, 1.0), deviation=deviation), names
+    return gains._replace(factor=np.where(known, factor, 1.0), deviation=deviation), names
 
 
 def _scaled(run: Recording, factor: Array) -> Recording:

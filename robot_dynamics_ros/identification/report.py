@@ -23,11 +23,7 @@ from robot_dynamics_ros.identification.correction import Row, base_rows, deliver
 from robot_dynamics_ros.identification.identify import USED, Identification
 from robot_dynamics_ros.identification.least_squares import SURE, estimated
 from robot_dynamics_ros.identification.unknowns import DEFAULT_TERMS, TERMS, recorded_speed
-from robot_dynamics_ros.identification.validation import (
-    SMALL,
-    Residuals,
-    implausible,
-)
+from robot_dynamics_ros.identification.validation import SMALL, Residuals
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.recordings.report.figures import COLOURS, GREY, Plots
@@ -113,7 +109,7 @@ def identification_report(
         f'Identification of {result.tree.name}',
         f'{lead}: unexplained effort of the worst joint {worst[0]} before, {worst[1]} after.',
         [
-            _verdict(result, before, after),
+            _verdict(before, after),
             *findings,
             *(_changed(result, sure, how) if _is_better(before, after) else []),
             *_left(result.tree, evidence),
@@ -133,13 +129,11 @@ def identification_report(
     )
 
 
-def _verdict(result: Identification, before: Residuals, after: Residuals) -> Finding:
+def _verdict(before: Residuals, after: Residuals) -> Finding:
     """Return the verdict on each joint as one sentence with its severity."""
     if math.isnan(after.worst):
         text = 'no joint moves in the recordings for validation: nothing is validated'
         return Finding('error', text)
-    if wrong := implausible(result, after):
-        return Finding('error', wrong[0])
     perfect = max(before.worst, after.worst) <= _PERFECT
     if perfect or before.worst < after.worst <= _SAME * before.worst <= _SAME * _FAIR:
         text = (

@@ -25,7 +25,7 @@ Source: Wensing, Kim and Slotine 2018 (the physical set is convex).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -48,8 +48,7 @@ _VAGUE = 0.1  # deviation of a mass, relative to the described one, that determi
 _LOOSE = 1e-3  # weight of the divergence: the body stays physical, and is otherwise free
 
 
-@dataclass(frozen=True, eq=False)
-class SingleChange:
+class SingleChange(NamedTuple):
     """Bodies of which each alone explains the data.
 
     Attributes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from typing import NamedTuple
 
@@ -49,8 +49,7 @@ class ResidualSeries(NamedTuple):
     friction: Array
 
 
-@dataclass(frozen=True)
-class Residuals:
+class Residuals(NamedTuple):
     """Residuals of a model on recordings; lists are per joint, N m or N.
 
     Attributes:
@@ -148,8 +147,7 @@ def fitted_gravity(motion: Instants, tree: Robot) -> GravityFit | None:
     return EffortResidual(EffortModel(tree), exact).gravity
 
 
-@dataclass(frozen=True, eq=False)
-class Trial:
+class Trial(NamedTuple):
     """The robots to validate on a bag.
 
     Attributes:

@@ -7,7 +7,6 @@ The topics are found by type and name; all else is inferred from the first messa
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -38,8 +37,7 @@ _OTHER_STATES = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Topics:
+class Topics(NamedTuple):
     """The topics of one robot; empty if not in the bag.
 
     Attributes:
@@ -149,11 +147,11 @@ def choose_topics(
     controller = max(told, key=lambda name: any(told[name]))
     parameters, changes, status = told[controller]
     per_joint = driver[1] if '{joint}' in driver[1] else FORCE
-    single = [] if commands else finder.per_joint(resolved(space, per_joint))
+    start, _, end = resolved(space, per_joint).partition('{joint}')
     return Topics(
         states,
         commands,
-        tuple(single),
+        () if commands else tuple(finder.ending(end, SINGLE, start)),
         reference,
         finder.named(description, [TEXT]) or finder.description(space),
         parameters,
@@ -206,15 +204,9 @@ class _TopicFinder:
         """Return a topic if the bag has it with one of the types, else an empty string."""
         return topic if self._available.get(topic) in kinds else ''
 
-    def ending(self, name: str, kind: str, start: str = '/') -> list[str]:
-        """Return the topics of a type whose last part is ``name``."""
+    def ending(self, end: str, kind: str, start: str = '/') -> list[str]:
+        """Return the topics of a type that end, and begin, so."""
         topics = sorted(topic for topic, of in self._available.items() if of == kind)
-        return [t for t in topics if t.startswith(start) and t.endswith(f'/{name}')]
-
-    def per_joint(self, topic: str) -> list[str]:
-        """Return the topics of single numbers that a topic with ``{joint}`` stands for."""
-        start, _, end = topic.partition('{joint}')
-        topics = sorted(topic for topic, of in self._available.items() if of == SINGLE)
         return [t for t in topics if t.startswith(start) and t.endswith(end)]
 
     def space(self, states: str, *, absolute: bool = False) -> str:
@@ -225,12 +217,12 @@ class _TopicFinder:
             absolute: Whether they are in no namespace: that of the only controller is taken.
         """
         above = space = states.rpartition('/')[0]
-        while above and not self.ending('reference', STATE, f'{above}/controller/'):
+        while above and not self.ending('/reference', STATE, f'{above}/controller/'):
             above = above.rpartition('/')[0]
-        if above or self.existing('/controller/reference', STATE):
+        name = '/controller/reference'
+        if above or self.existing(name, STATE):
             return above
-        name = 'controller/reference'
-        others = [x.removesuffix(f'/{name}') for x in self.ending(name, STATE)] if absolute else []
+        others = [x.removesuffix(name) for x in self.ending(name, STATE)] if absolute else []
         if len(others) > 1:
             problem = f'has several controllers, and {states} is in no namespace'
             raise self._error(problem, f'choose one with --namespace: {", ".join(others)}')
@@ -248,8 +240,8 @@ class _TopicFinder:
             topics = [name for name in defaults if name in topics][:1] or inside
         else:
             own = [name for name in topics if name == usual]  # only if it is absolute
-            own = own or (self.ending(usual.strip('/'), STATE) if usual else [])
-            topics = own or self.ending('joint_states', STATE) or topics
+            own = own or (self.ending(f'/{usual.strip("/")}', STATE) if usual else [])
+            topics = own or self.ending('/joint_states', STATE) or topics
         topics = [topic for topic in topics if topic not in self._bag.sources] or topics
         if len(topics) > 1:  # commands have no positions
             first = {topic: self._bag.first(topic) for topic in topics}
@@ -275,7 +267,7 @@ class _TopicFinder:
 
     def description(self, space: str) -> str:
         """Return the topic of the description."""
-        topics = self.ending('robot_description', TEXT)
+        topics = self.ending('/robot_description', TEXT)
         usual = [t for t in (f'{space}/robot_description', '/robot_description') if t in topics]
         return (usual or topics)[0] if usual or len(topics) == 1 else ''
 
@@ -284,7 +276,7 @@ class _TopicFinder:
         if topic := self.named(given, kinds) or self.existing(f'{space}/{usual}', *kinds):
             return topic
         ending = usual.rpartition('/')[2]
-        topics = self.ending(ending, kinds[0], f'{space}/')
+        topics = self.ending(f'/{ending}', kinds[0], f'{space}/')
         if len(topics) > 1:
             listed = ', '.join(topics)
             option = '--commands' if ARRAY in kinds else '--reference'

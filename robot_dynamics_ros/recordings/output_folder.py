@@ -97,6 +97,11 @@ def require_free(folder: Path, files: Iterable[str] = (), *, force: bool) -> Non
         )
 
 
+def require_free_file(file: Path, *, force: bool) -> None:
+    """Require that a file can be written without replacing one, see :func:`require_free`."""
+    require_free(file.parent, [file.name], force=force)
+
+
 def make_empty(folder: Path, entry: str) -> None:
     """Create a folder, or remove the results of an earlier run from it.
 

@@ -436,12 +436,11 @@ def effort_findings(
     run = samples.run
     stops = exclusions(tree, run.position, np.zeros(run.position.shape)) > 0
     stops = samples.near(run.time, stops, 1.5)  # whose velocities tell the acceleration
-    motion = replace(samples.motion, excluded=marked(stops, AT_LIMIT))
-    motion = motion.take(slice(None, None, max(1, len(motion.row) // _CHECKED)))
+    motion = replace(samples.motion, excluded=marked(stops, AT_LIMIT)).about(_CHECKED)
     tree = tree.with_changes(effort_limit=none, position_lower=-none, position_upper=none)
     own = _residual(tree, motion)
     if tree.n > 1 and own.unusual > _UNEXPLAINED:
-        few = motion.take(slice(None, None, max(1, len(motion.row) // _TRIED)))
+        few = motion.about(_TRIED)
         least = _residual(tree, few).cost
         for count in (1, 2):  # joints that are reversed; a second one needs evidence of its own
             changes = sorted(_changes(tree, few, count), key=lambda change: change[1].first_cost)

@@ -539,14 +539,20 @@ class RobotChoice:
                 joint, or the recorded controller had a driver profile that is needed.
             UnknownNameError: A joint was not recorded.
         """
-        run, driver = reader.read(self.span), self.driver(tree)
+        run = self.in_model_units(reader, tree)
         self._require_profile(reader, tree)
-        require_units_of(tree, driver, reader.bag.units)
-        notes = () if driver else _moved_locks(run, tree)  # of locked ones the unit is unknown
-        run = in_model_units(run, driver).of_joints(tree.joint_names)
-        run = replace(run, notes=(*run.notes, *notes))
-        run = unwrapped(run, tree)
+        notes = *run.notes, *_moved_locks(run, tree)
+        run = unwrapped(replace(run.of_joints(tree.joint_names), notes=notes), tree)
         return with_velocities(run if as_stamped else evened(run), tree.joint_is_continuous)
+
+    def in_model_units(self, reader: RecordingReader, tree: Robot) -> Recording:
+        """Return what is read with the names and units of the model, else as it is.
+
+        Without a driver it has locked joints, too. Errors are those of :meth:`converted`.
+        """
+        driver = self.driver(tree)
+        require_units_of(tree, driver, reader.bag.units)
+        return in_model_units(reader.read(self.span), driver)
 
     def total(self, run: Recording, tree: Robot, loaded: Robot) -> Recording:
         """Return a run with total efforts: what the driver added itself is added to its efforts.

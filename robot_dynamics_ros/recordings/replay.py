@@ -34,13 +34,7 @@ from robot_dynamics_ros.model.identified import LOCKED
 from robot_dynamics_ros.parameters import checked, counted
 from robot_dynamics_ros.recordings.history import recorded_changes
 from robot_dynamics_ros.recordings.reading import RecordingReader, RobotChoice, with_velocities
-from robot_dynamics_ros.recordings.recording import (
-    NANO,
-    Recording,
-    format_time,
-    in_model_units,
-    require_units_of,
-)
+from robot_dynamics_ros.recordings.recording import NANO, Recording, format_time
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.yaml_reader import positive
 from robot_dynamics_ros.yaml_reader.parsing import with_texts
@@ -200,9 +194,7 @@ class ReplaySource:
         if self.driver.has_profile:
             choice, more = replace(choice, driver_profile=profile, recorded_joints=()), {}
         with choice.read(bag, tree, every_state=True, **more) as reader:
-            require_units_of(tree, choice.driver(tree), reader.bag.units)
-            run = in_model_units(reader.read(), choice.driver(tree))
-            run = with_velocities(run, tree.joint_is_continuous)
+            run = with_velocities(choice.in_model_units(reader, tree), tree.joint_is_continuous)
             self.bag_notes = reader.notes
             self.unpaired = (reader.unpaired[0] + reader.odd_commands, reader.unpaired[1])
             restarts = reader.clock.since_ns
@@ -299,7 +291,6 @@ class _Replay:
     def __init__(self, source: ReplaySource) -> None:
         self._source, run = source, source.run
         self._generator = RecordedReference(source.tree) if source.from_reference else None
-        self._known = {one.name for one in declared_for(source.tree)}  # of this version
         self._session = self._made(source.parameters)
         self._changes = deque(source.log)
         self._tick: int | None = None  # number of the next tick; None before the first activation
@@ -312,9 +303,13 @@ class _Replay:
         self._reference = np.stack(motion, axis=1)
 
     def _made(self, parameters: Mapping[str, Any]) -> ControllerSession:
-        source, known = self._source, self._known
-        own = {name: x for name, x in parameters.items() if name in known}
+        source, own = self._source, self._own(parameters)
         return ControllerSession(source.tree, own, source.driver, generator=self._generator)
+
+    def _own(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the parameters that this version knows."""
+        known = {one.name for one in declared_for(self._source.tree)}
+        return {name: x for name, x in parameters.items() if name in known}
 
     def run(self) -> ReplayResult:
         """Pass all states to the session."""
@@ -418,8 +413,7 @@ class _Replay:
         if self._generator is not None and change.kind in _OF_REFERENCE:
             return
         if change.kind == 'parameters':
-            values = {**change.content['values'], **self._source.overrides}
-            own = {name: x for name, x in values.items() if name in self._known}
+            own = self._own({**change.content['values'], **self._source.overrides})
             prepare_parameters(self._session, own, change.content.get('rehearsed'))()
         else:
             repeat(self._session, change.kind, change.content)

@@ -23,11 +23,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from robot_dynamics_ros.errors import ParameterError, RecordingError, known_name
 from robot_dynamics_ros.estimation.effort_model import (
+    AT_EFFORT,
     AT_LIMIT,
     NO_EFFORT,
     SATURATED,
@@ -56,7 +58,6 @@ from robot_dynamics_ros.spatial.scalar import Array
 _EVEN = 1.5  # ratio of four steps in a row up to which the third derivative is told
 _SLAB = 8192  # instants whose regressor is in memory at once
 _LIMIT_MARGIN = 1e-3  # share of a joint's range next to a limit
-_AT_EFFORT = 1.0 - 1e-9  # share of an effort limit from which a command is at it
 _ANSWERED = 0.5  # share of the states from which commands are not merely held
 _NO_NUMBER = 1e6  # rad, m and their rates: beyond the range of any sensor
 
@@ -102,8 +103,7 @@ class Preparation:
     lag: float = 0.0
 
 
-@dataclass(frozen=True, eq=False)
-class Samples:
+class Samples(NamedTuple):
     """Motions and efforts of a recording, which tell what each effort is excluded for.
 
     Attributes:
@@ -148,8 +148,7 @@ class Samples:
 
     def about(self, count: int) -> Samples:
         """Return ``count`` to twice as many of the samples, at regular intervals, or all."""
-        every = slice(None, None, max(1, len(self.motion.row) // count))
-        return replace(self, motion=self.motion.take(every))
+        return self._replace(motion=self.motion.about(count))
 
 
 def samples_of(
@@ -268,8 +267,7 @@ def _carried(run: Recording, tree: Robot, q: Array, v: Array, a: Array) -> Array
     effort = np.zeros(q.shape)
     for start in range(0, len(effort), _SLAB):
         some = slice(start, start + _SLAB)
-        Y = regressor(tree, q[some], v[some], a[some])
-        effort[some] = Y[:, :, : len(run.carried)] @ run.carried
+        effort[some] = regressor(tree, q[some], v[some], a[some]) @ run.carried
     return effort
 
 
@@ -323,7 +321,7 @@ def prepare(recording: Recording, tree: Robot, preparation: Preparation) -> Samp
     memory = 1 + 2 * smooth.half // smooth.step
     samples = Samples(motion, run, timing, rest, memory)
     margin = _LIMIT_MARGIN * tree.position_range
-    states = exclusions(tree, run.position, run.effort, margin, _AT_EFFORT)
+    states = exclusions(tree, run.position, run.effort, margin, AT_EFFORT)
     states[:-1] |= states[1:] & AT_LIMIT  # at both ends of a step
     excluded = marked(~np.isfinite(motion.effort), NO_EFFORT)
     for bit in (AT_LIMIT, SATURATED):
@@ -334,7 +332,7 @@ def prepare(recording: Recording, tree: Robot, preparation: Preparation) -> Samp
     crossed = measured and preparation.reversals
     slow = slow[kept] if crossed else samples.near(every, slow)
     excluded |= marked(slow & (excluded == 0), STICKING)
-    return replace(samples, motion=replace(motion, excluded=excluded))
+    return samples._replace(motion=replace(motion, excluded=excluded))
 
 
 def _standstill(run: Recording, smooth: LowPass, tree: Robot, preparation: Preparation) -> Array:
@@ -405,7 +403,7 @@ def _filtered(
     """
     period = timing.period
     grid = np.arange(time[0], time[-1] + 0.5 * period, period)
-    low = replace(low_pass(timing.cutoff, 1.0 / period), step=1)
+    low = low_pass(timing.cutoff, 1.0 / period)._replace(step=1)
     middle = grid[low.half : len(grid) - low.half]
 
     def smooth(column: Array, known: Array) -> Array:

@@ -16,8 +16,9 @@ more consistent under equal intervals, given by a line fitted to all timestamps.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise, starmap
+from typing import NamedTuple
 
 import numpy as np
 
@@ -48,8 +49,7 @@ PART_S = 60.0  #: of a recording, by which it is chosen how to evaluate all of i
 BRIDGED = 4.5
 
 
-@dataclass(frozen=True)
-class SampleTiming:
+class SampleTiming(NamedTuple):
     """How accelerations, states and efforts of a recording correspond.
 
     Attributes:
@@ -148,7 +148,7 @@ def find_timing(
     elif chosen != 'semi_implicit' and period and len(piece.time) >= LEAST_STATES:
         used = noise_cutoff(piece.velocity, 1.0 / period, len(run.time))  # None at rest
     if used and period:  # noise that the filter removes hides no cause of wrong efforts
-        smooth = replace(low_pass(used, 1.0 / period), step=1)
+        smooth = low_pass(used, 1.0 / period)._replace(step=1)
         stamp_ns = piece.stamp_ns[smooth.half : len(piece.time) - smooth.half]
         if len(piece.time) >= 2 * smooth.half + LEAST_STATES:
             filtered = smooth(piece.position), smooth(piece.velocity)

@@ -304,9 +304,8 @@ def residuals(*percent: float) -> Residuals:
 
 
 def test_a_joint_that_is_predicted_worse_is_told_and_much_worse_is_a_warning():
-    found = identified(moved(np.random.default_rng(3), seconds=8.0))
     told = [
-        report._verdict(found, residuals(9.0, 4.0, 2.0), residuals(1.0, 4.0, worse))
+        report._verdict(residuals(9.0, 4.0, 2.0), residuals(1.0, 4.0, worse))
         for worse in (2.0, 2.04, 2.2, 2.5)
     ]
     assert [verdict.severity for verdict in told[2:]] == ['ok', 'warning']

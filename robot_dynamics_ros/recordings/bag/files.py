@@ -15,13 +15,12 @@ import sqlite3
 import struct
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from io import BytesIO
 from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 from robot_dynamics_ros.errors import MissingDependencyError, RecordingError
 from robot_dynamics_ros.estimation.accumulate import temporary_space
@@ -34,8 +33,7 @@ _METADATA = 'metadata.yaml'
 _ROS1_MAGIC = b'#ROSBAG V'
 
 
-@dataclass(frozen=True)
-class BagFiles:
+class BagFiles(NamedTuple):
     """The storage files and metadata of a recording.
 
     Attributes:
@@ -49,8 +47,8 @@ class BagFiles:
 
     path: Path
     files: tuple[Path, ...]
-    counts: Mapping[str, int] = field(default_factory=dict)
-    remarks: Mapping[str, str] = field(default_factory=dict)
+    counts: Mapping[str, int] = {}
+    remarks: Mapping[str, str] = {}
     distro: str = ''
     notes: tuple[str, ...] = ()
 

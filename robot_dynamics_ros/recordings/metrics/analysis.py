@@ -7,9 +7,9 @@ import contextlib
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -113,8 +113,7 @@ _LACKS = {'contacts': 'presses on a surface', 'passive': 'closes a loop'}
 _CLEAR_RATIO = 0.8  # ratio of the residuals below which shifted efforts are assumed
 
 
-@dataclass(frozen=True)
-class AnalysisSettings:
+class AnalysisSettings(NamedTuple):
     """Settings of the analysis of a bag.
 
     Attributes:
@@ -136,7 +135,7 @@ class AnalysisSettings:
         report: Whether to write the HTML report.
     """
 
-    robot: RobotChoice = field(default_factory=RobotChoice)
+    robot: RobotChoice = RobotChoice()
     formulation: str = 'newton_euler'
     effort: str = 'auto'
     timing: str = AUTO
@@ -146,7 +145,7 @@ class AnalysisSettings:
     program: str = ''
     program_start: float | None = None
     thresholds: tuple[Threshold, ...] = ()
-    options: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    options: Mapping[str, Sequence[str]] = {}
     remarks: tuple[str, ...] = ()
     rows: int = 100_000
     tables: bool = True
@@ -221,7 +220,7 @@ def analyze_bag(
             given = evaluation.evaluated
             drawn = given.program, given.program_start
             arm = run_animation(given.run, tree, given.frame, *drawn if None not in drawn else ())
-            replace(report, figures=plots, arm=arm, events=events).write(folder / 'report.html')
+            report._replace(figures=plots, arm=arm, events=events).write(folder / 'report.html')
     return result
 
 
@@ -388,8 +387,7 @@ METRICS: dict[str, Metric] = {
 JUDGING = ('effort', 'energy', 'contacts')
 
 
-@dataclass(frozen=True, eq=False)
-class RunEvaluation:
+class RunEvaluation(NamedTuple):
     """Results of all metrics on a run.
 
     Attributes:

@@ -6,8 +6,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.errors import ConfigurationError, UnknownNameError
@@ -21,8 +20,7 @@ _VECTORS = ('.gravity.model', '.gravity.fitted')  # in the base frame
 _THRESHOLD = re.compile(r'^([^<>=]+?)\s*(<=|>=|=)\s*([-+0-9.eE]+|inf)$')
 
 
-@dataclass(frozen=True, eq=False)
-class EvaluatedRun:
+class EvaluatedRun(NamedTuple):
     """A recording and the efforts of the model for its motion, as passed to the metrics.
 
     Attributes:
@@ -54,12 +52,11 @@ class EvaluatedRun:
     program_start: float | None = None
     program_end: float = math.inf
     ramp: float = 0.0
-    latency: Mapping[str, float] = field(default_factory=dict)
+    latency: Mapping[str, float] = {}
     until: float = math.inf
 
 
-@dataclass(frozen=True, eq=False)
-class MetricResult:
+class MetricResult(NamedTuple):
     """Result of a metric.
 
     Attributes:
@@ -71,15 +68,14 @@ class MetricResult:
 
     figures: Mapping[str, Any]
     findings: Sequence[Finding] = ()
-    columns: Mapping[str, Array] = field(default_factory=dict)
+    columns: Mapping[str, Array] = {}
 
 
 #: Evaluates one aspect of a run; None if it does not apply.
 Metric = Callable[[EvaluatedRun], MetricResult | None]
 
 
-@dataclass(frozen=True)
-class Threshold:
+class Threshold(NamedTuple):
     """A bound on a figure, and the value that is held against it.
 
     Attributes:
@@ -150,7 +146,7 @@ def check_thresholds(
             raise UnknownNameError('figure', threshold.key, known)
         worst = min if threshold.is_lower_bound else max
         complete = bool(chosen) and not any(map(math.isnan, chosen))
-        results.append(replace(threshold, value=worst(chosen) if complete else None))
+        results.append(threshold._replace(value=worst(chosen) if complete else None))
     return results
 
 

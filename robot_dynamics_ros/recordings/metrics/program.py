@@ -7,8 +7,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -218,8 +217,7 @@ def _begin(tree: Robot, parameters: Mapping[str, Any], run: Recording, k: int) -
     return float(law.status().get(_START, time))
 
 
-@dataclass(frozen=True)
-class ContactForce:
+class ContactForce(NamedTuple):
     """Contact force of a program, compared with its setpoint.
 
     Attributes:

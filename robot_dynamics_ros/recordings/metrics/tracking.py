@@ -12,6 +12,7 @@ import numpy as np
 
 from robot_dynamics_ros.control.health import PAUSE_S
 from robot_dynamics_ros.estimation.accumulate import RmsPeak, quantiles
+from robot_dynamics_ros.estimation.effort_model import AT_EFFORT, AT_LIMIT, SATURATED, exclusions
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.parameters import counted
@@ -39,7 +40,6 @@ EXACT = (
     'a real arm does not track like this'
 )
 _OVERSPEED = 1.02  # fraction of the velocity limit beyond which a state is told
-_SATURATION = 1.0 - 1e-9  # fraction of the effort limit from which a command is saturated
 
 
 def tool_path(tree: Robot, positions: Array, frame: str = 'tool') -> Array:
@@ -102,10 +102,8 @@ def limits_efforts(tree: Robot) -> Array:
 
 def at_limits(tree: Robot, position: Array, effort: Array) -> tuple[Array, Array]:
     """Return masks of the efforts at their limit and of the positions beyond theirs, (N, n)."""
-    lower, upper = tree.position_lower, tree.position_upper
-    outside = (position < lower - _POSITION_TOLERANCE) | (position > upper + _POSITION_TOLERANCE)
-    limit = _SATURATION * tree.effort_limit
-    return (effort >= limit) | (effort <= -limit), outside
+    why = exclusions(tree, position, effort, -_POSITION_TOLERANCE, AT_EFFORT)
+    return why & SATURATED > 0, why & AT_LIMIT > 0
 
 
 def limits(run: Recording, tree: Robot, source: str = 'commanded') -> MetricResult:

@@ -16,7 +16,6 @@ import sys
 import zlib
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from html import escape
 from importlib.resources import files
@@ -24,7 +23,7 @@ from itertools import chain, zip_longest
 from operator import itemgetter
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -55,8 +54,7 @@ plays, the arrow keys step, L repeats; a click into a plot over time goes there.
 {remarks}</div>"""
 
 
-@dataclass(frozen=True, eq=False)
-class ArmMotion:
+class ArmMotion(NamedTuple):
     """One motion of the arm.
 
     Attributes:
@@ -72,8 +70,7 @@ class ArmMotion:
     ghost: bool = False
 
 
-@dataclass(frozen=True, eq=False)
-class ArmAnimation:
+class ArmAnimation(NamedTuple):
     """3D animation of one or several motions of an arm.
 
     Attributes:
@@ -226,8 +223,7 @@ _CLOCK = re.compile(r'\b(\d{7,}(?:\.\d+)?) s\b')
 _PACKED = '<script type="application/octet-stream" id="{name}">{text}</script>'
 
 
-@dataclass(frozen=True)
-class ReportTable:
+class ReportTable(NamedTuple):
     """A table of texts, with the first column left-aligned and the others right-aligned.
 
     Attributes:
@@ -262,8 +258,7 @@ def _heading(title: str) -> str:
     return f'<h2>{_html(title)}</h2>' if title else ''
 
 
-@dataclass(frozen=True, eq=False)
-class Report:
+class Report(NamedTuple):
     """A report, with its parts in order of display.
 
     Attributes:
