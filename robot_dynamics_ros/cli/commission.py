@@ -51,13 +51,14 @@ from robot_dynamics_ros.recordings.plausibility import (
     turn_findings,
     velocity_findings,
 )
-from robot_dynamics_ros.recordings.reading import RobotChoice, with_velocities
+from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.recordings.recording import (
     LEAST_STATES,
     Recording,
     in_model_units,
     unwrapped,
 )
+from robot_dynamics_ros.recordings.recording_reader import with_velocities
 from robot_dynamics_ros.recordings.report.toolkit import (
     EFFORT,
     NO_UNIT,

@@ -21,7 +21,8 @@ from robot_dynamics_ros.messages import NANO, wrench_of
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.recordings.bag_jobs import find_bags
 from robot_dynamics_ros.recordings.output_folder import require_free_file
-from robot_dynamics_ros.recordings.reading import RecordingReader, RobotChoice
+from robot_dynamics_ros.recordings.reading import RobotChoice
+from robot_dynamics_ros.recordings.recording_reader import RecordingReader
 
 _WRENCH, _MEASURED = 'geometry_msgs/msg/WrenchStamped', 'measured_wrench'
 #: Topics of our nodes with wrenches that no sensor measures.

@@ -20,8 +20,8 @@ from robot_dynamics_ros.errors import RecordingError, RobotDynamicsError
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.payload import PAYLOAD, loaded
 from robot_dynamics_ros.parameters import checked
-from robot_dynamics_ros.recordings.reading import RecordingReader
 from robot_dynamics_ros.recordings.recording import NANO, Recording
+from robot_dynamics_ros.recordings.recording_reader import RecordingReader
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.yaml_reader.parsing import with_texts
 

@@ -33,8 +33,9 @@ from robot_dynamics_ros.model import Robot, load_arm, load_robot
 from robot_dynamics_ros.model.identified import LOCKED
 from robot_dynamics_ros.parameters import checked, counted
 from robot_dynamics_ros.recordings.history import recorded_changes
-from robot_dynamics_ros.recordings.reading import RecordingReader, RobotChoice, with_velocities
+from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.recordings.recording import NANO, Recording, format_time
+from robot_dynamics_ros.recordings.recording_reader import RecordingReader, with_velocities
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.yaml_reader import positive
 from robot_dynamics_ros.yaml_reader.parsing import with_texts

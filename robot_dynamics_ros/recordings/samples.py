@@ -15,8 +15,8 @@ are excluded of a joint at rest, where Coulomb friction may have any value up to
 joint limit, whose contact force is unknown; and with a command at the effort limit. With a filter,
 samples are excluded whose window contains such a state.
 
-Commands are those that ``recordings.reading`` assigns to the states; one that is missing is
-unknown.
+Commands are those that ``recordings.recording_reader`` assigns to the states; one that is missing
+is unknown.
 """
 
 from __future__ import annotations

@@ -75,13 +75,14 @@ from robot_dynamics_ros.recordings.output_folder import (
     write_json,
 )
 from robot_dynamics_ros.recordings.plausibility import late_velocities, problem_of
-from robot_dynamics_ros.recordings.reading import MOVED, RecordingReader, RobotChoice
+from robot_dynamics_ros.recordings.reading import MOVED, RobotChoice
 from robot_dynamics_ros.recordings.recording import (
     EFFORTS,
     NANO,
     Recording,
     format_time,
 )
+from robot_dynamics_ros.recordings.recording_reader import RecordingReader
 from robot_dynamics_ros.recordings.report.runs import (
     BagResult,
     analysis_figures,

@@ -26,8 +26,8 @@ from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.recordings.bag_layout import DIAGNOSTICS
 from robot_dynamics_ros.recordings.history import Acted
 from robot_dynamics_ros.recordings.metrics.metric import EvaluatedRun, MetricResult
-from robot_dynamics_ros.recordings.reading import RecordingReader
 from robot_dynamics_ros.recordings.recording import NANO, Recording, format_time
+from robot_dynamics_ros.recordings.recording_reader import RecordingReader
 from robot_dynamics_ros.spatial.scalar import Array
 
 CONSTRAINT = '/controller/constraint'
