@@ -235,7 +235,7 @@ def exchange_fault(tree: Robot, i: int, j: int, problem: str) -> Finding:
     return Finding('error', problem, named(tree, [i, j]), _EFFORT_FAULTS['order'][1])
 
 
-def unit_faults(tree: Robot, factors: Array, own: Sequence[int] = ()) -> list[Finding]:
+def unit_faults(tree: Robot, factors: Array, own: Sequence[int]) -> list[Finding]:
     """Return that efforts have another unit: one of all or, as currents, of each joint.
 
     Args:

@@ -323,9 +323,9 @@ def make_layout(
     bag: BagReader,
     topics: Topics,
     first: Sequence[list[TopicGroups]],
-    joints: Sequence[str] = (),
-    command_joints: Sequence[str] = (),
-    described: Sequence[str] = (),
+    joints: Sequence[str],
+    command_joints: Sequence[str],
+    described: Sequence[str],
 ) -> BagLayout:
     """Infer the layout of a bag from its first messages.
 

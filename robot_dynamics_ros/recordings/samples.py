@@ -218,7 +218,7 @@ def samples_of(
     return Samples(motion, run, timing, np.zeros(0))
 
 
-def acting(run: Recording, *, measured: bool, late: int = 0) -> Recording:
+def acting(run: Recording, *, measured: bool, late: int) -> Recording:
     """Return a recording whose efforts are those that act at its states; NaN across a gap.
 
     Args:

@@ -114,7 +114,7 @@ class ClockShift(NamedTuple):
 
 
 def usable_rows(
-    rows: Rows, joints: Sequence[str], *, every: bool = False
+    rows: Rows, joints: Sequence[str], *, every: bool
 ) -> tuple[Rows, ClockShift, list[str], list[str]]:
     """Return the usable states on a monotonic clock.
 

@@ -113,7 +113,7 @@ class BagResult:
         }
 
 
-def plot_series(run: Recording, columns: Mapping[str, Array], count: int = 0) -> dict[str, Array]:
+def plot_series(run: Recording, columns: Mapping[str, Array], count: int) -> dict[str, Array]:
     """Return 'time' (K,), s, and the plotted curves (K, k), decimated but with all peaks.
 
     Args:
