@@ -41,10 +41,7 @@ from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.bag_jobs import find_bags, run_with_progress
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, analyze_bag
-from robot_dynamics_ros.recordings.metrics.metric import (
-    Threshold,
-    parse_threshold,
-)
+from robot_dynamics_ros.recordings.metrics.metric import Threshold, parse_threshold
 from robot_dynamics_ros.recordings.output_folder import (
     atomic_folder,
     choose_folder,

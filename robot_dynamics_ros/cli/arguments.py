@@ -21,11 +21,7 @@ from typing import Any, NamedTuple
 from robot_dynamics_ros import yaml_reader as read
 from robot_dynamics_ros.cli.sign_of_life import sign_of_life
 from robot_dynamics_ros.description.packages import give_packages
-from robot_dynamics_ros.description.shipped import (
-    MECHANISMS,
-    ROBOTS,
-    robot_file,
-)
+from robot_dynamics_ros.description.shipped import MECHANISMS, ROBOTS, robot_file
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.arm import load_arm

@@ -14,30 +14,15 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros import yaml_reader as read
-from robot_dynamics_ros.cli.arguments import (
-    JSON,
-    ROBOT,
-    Command,
-    Outcome,
-    option,
-    robot_of,
-)
+from robot_dynamics_ros.cli.arguments import JSON, ROBOT, Command, Outcome, option, robot_of
 from robot_dynamics_ros.cli.check_model import doubtful_limits, model_check
 from robot_dynamics_ros.cli.tables import print_findings, print_table, say
 from robot_dynamics_ros.commissioning.command_delay import CommandDelay, estimate_delay
-from robot_dynamics_ros.commissioning.held_arm import (
-    Commissioning,
-    HeldPoses,
-    check_held,
-)
+from robot_dynamics_ros.commissioning.held_arm import Commissioning, HeldPoses, check_held
 from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface, driven_robot
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile, shipped_profiles
 from robot_dynamics_ros.dynamics.joint_terms import largest_gravity_forces
-from robot_dynamics_ros.errors import (
-    MissingDependencyError,
-    ModelError,
-    RecordingError,
-)
+from robot_dynamics_ros.errors import MissingDependencyError, ModelError, RecordingError
 from robot_dynamics_ros.estimation.hypotheses import named
 from robot_dynamics_ros.estimation.rest import moving_joints
 from robot_dynamics_ros.model import Robot, load_arm, load_robot
@@ -59,12 +44,7 @@ from robot_dynamics_ros.recordings.recording import (
     unwrapped,
 )
 from robot_dynamics_ros.recordings.recording_reader import with_velocities
-from robot_dynamics_ros.recordings.report.toolkit import (
-    EFFORT,
-    NO_UNIT,
-    ReportTable,
-    joint_table,
-)
+from robot_dynamics_ros.recordings.report.toolkit import EFFORT, NO_UNIT, ReportTable, joint_table
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 _DELAY_TOLERANCE = 0.25  # periods by which a measured delay may differ from that of the profile

@@ -60,11 +60,7 @@ from robot_dynamics_ros.model.load import check_model
 from robot_dynamics_ros.recordings.bag.files import find_files
 from robot_dynamics_ros.recordings.bag_jobs import find_bags, run_with_progress
 from robot_dynamics_ros.recordings.output_folder import require_free
-from robot_dynamics_ros.recordings.plausibility import (
-    StillError,
-    check_recording,
-    require_motion,
-)
+from robot_dynamics_ros.recordings.plausibility import StillError, check_recording, require_motion
 from robot_dynamics_ros.recordings.recording import EFFORTS, WHOLE, Recording, require_torques
 from robot_dynamics_ros.recordings.samples import effort_source
 from robot_dynamics_ros.recordings.timing import AUTO, parts

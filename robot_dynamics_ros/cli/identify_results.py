@@ -23,10 +23,7 @@ from robot_dynamics_ros.control.drivers.profile import (
 )
 from robot_dynamics_ros.description.urdf_patch import with_fixed_link
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError
-from robot_dynamics_ros.identification import (
-    Identification,
-    IdentificationPlan,
-)
+from robot_dynamics_ros.identification import Identification, IdentificationPlan
 from robot_dynamics_ros.identification.bags import BagOutcome, Evidence, Source
 from robot_dynamics_ros.identification.correction import (
     as_dict,

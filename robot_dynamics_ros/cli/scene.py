@@ -12,20 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.cli.arguments import (
-    JOINTS,
-    PACKAGES,
-    SETUP,
-    Command,
-    option,
-    refuse_given,
-)
-from robot_dynamics_ros.cli.new_robot import (
-    PROGRAM,
-    URDF,
-    planned_arm,
-    robot_of_folder,
-)
+from robot_dynamics_ros.cli.arguments import JOINTS, PACKAGES, SETUP, Command, option, refuse_given
+from robot_dynamics_ros.cli.new_robot import PROGRAM, URDF, planned_arm, robot_of_folder
 from robot_dynamics_ros.cli.processes import LockstepRun
 from robot_dynamics_ros.cli.tables import print_lines, print_report, show_arm
 from robot_dynamics_ros.constraints.feasibility import solve, starting_configuration
@@ -276,7 +264,7 @@ def _evaluate(scene: Scene, bag: Path, out: Path) -> tuple[dict[str, Any], Repor
     choice = RobotChoice(effort_limit=1.0 if scene.robot in MECHANISMS else None)
     with choice.read(bag) as reader:
         program = load_program(scene.program, choice.load(reader), check=False)
-    forces = contact_forces(bag, program, _SETTLED)
+        forces = contact_forces(reader.bag, program, _SETTLED)
     lead = f'{scene.title[0].upper()}{scene.title[1:]}; recorded over ROS 2 in lockstep, 1 kHz'
     remarks = (lead, *map(str, forces), *scene.remarks)
     settings = AnalysisSettings(choice, effort='commanded', remarks=remarks, tables=False)

@@ -22,11 +22,7 @@ from robot_dynamics_ros.dynamics.newton_euler import NewtonEuler
 from robot_dynamics_ros.errors import ModelError
 from robot_dynamics_ros.model import Robot, TreeState
 from robot_dynamics_ros.model.robot_tree import RobotTree, require_robot
-from robot_dynamics_ros.spatial.inertia import (
-    RigidBodyInertia,
-    body_inertia,
-    body_parameters,
-)
+from robot_dynamics_ros.spatial.inertia import RigidBodyInertia, body_inertia, body_parameters
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.spatial.validation import array
 from robot_dynamics_ros.symbolic.kernel import PythonBackend

@@ -38,12 +38,7 @@ from robot_dynamics_ros.recordings.bag.storage import (
     Storage,
 )
 from robot_dynamics_ros.recordings.bag.tables import is_table
-from robot_dynamics_ros.recordings.columns import (
-    SINGLE,
-    STATE,
-    Decoder,
-    TopicGroups,
-)
+from robot_dynamics_ros.recordings.columns import SINGLE, STATE, Decoder, TopicGroups
 from robot_dynamics_ros.spatial.validation import require_type
 
 

@@ -29,13 +29,7 @@ from robot_dynamics_ros.model.findings import SEVERITIES, Finding
 from robot_dynamics_ros.model.identified import NOTE
 from robot_dynamics_ros.parameters import counted
 from robot_dynamics_ros.recordings.bag.files import short_name
-from robot_dynamics_ros.recordings.history import (
-    History,
-    carried,
-    followed,
-    history,
-    runs_program,
-)
+from robot_dynamics_ros.recordings.history import History, carried, followed, history, runs_program
 from robot_dynamics_ros.recordings.metrics.effort import (
     OF_TEXT,
     UNIDENTIFIED,
@@ -76,12 +70,7 @@ from robot_dynamics_ros.recordings.output_folder import (
 )
 from robot_dynamics_ros.recordings.plausibility import late_velocities, problem_of
 from robot_dynamics_ros.recordings.reading import MOVED, RobotChoice
-from robot_dynamics_ros.recordings.recording import (
-    EFFORTS,
-    NANO,
-    Recording,
-    format_time,
-)
+from robot_dynamics_ros.recordings.recording import EFFORTS, NANO, Recording, format_time
 from robot_dynamics_ros.recordings.recording_reader import RecordingReader
 from robot_dynamics_ros.recordings.report.runs import (
     BagResult,

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -244,13 +243,11 @@ class ContactForce(NamedTuple):
         )
 
 
-def contact_forces(
-    path: str | os.PathLike[str], program: Program, since: float
-) -> list[ContactForce]:
+def contact_forces(bag: BagReader, program: Program, since: float) -> list[ContactForce]:
     """Evaluate the forces of a program's contacts that its controller published.
 
     Args:
-        path: The bag's folder, or one of its files.
+        bag: The bag.
         program: The program.
         since: Time of the program from which on they are settled, s.
 
@@ -259,11 +256,10 @@ def contact_forces(
     """
     if not program.contacts:
         return []
-    with BagReader(path) as bag:
-        messages = [message for *_, message in bag.messages(CONSTRAINT) if message]
+    messages = [message for *_, message in bag.messages(CONSTRAINT) if message]
     if not messages:
-        problem = f'has no {CONSTRAINT}'
-        raise RecordingError(f'bag {str(path)!r}', problem, 'record that topic of the controller')
+        culprit, remedy = f'bag {str(bag.path)!r}', 'record that topic of the controller'
+        raise RecordingError(culprit, f'has no {CONSTRAINT}', remedy)
     time = np.array([stamp_ns(message) for message in messages]) / NANO
     f, multipliers = np.array([(x.position, x.effort) for x in messages]).transpose(1, 0, 2)
     settled, rows = time - time[0] >= since, list(messages[0].name)

@@ -19,12 +19,7 @@ from robot_dynamics_ros.parameters import counted
 from robot_dynamics_ros.recordings.metrics.metric import EvaluatedRun, MetricResult
 from robot_dynamics_ros.recordings.plausibility import value_ranges
 from robot_dynamics_ros.recordings.reading import UNLIMITED
-from robot_dynamics_ros.recordings.recording import (
-    NANO,
-    Recording,
-    format_duration,
-    format_time,
-)
+from robot_dynamics_ros.recordings.recording import NANO, Recording, format_duration, format_time
 from robot_dynamics_ros.recordings.stream_alignment import PAUSE_NS, RESTART_GAP_NS
 from robot_dynamics_ros.recordings.timing import BRIDGED, periods
 from robot_dynamics_ros.spatial.scalar import Array

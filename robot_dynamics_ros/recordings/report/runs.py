@@ -23,17 +23,8 @@ from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.recordings.bag_layout import DIAGNOSTICS, Topics
 from robot_dynamics_ros.recordings.metrics.metric import Threshold
 from robot_dynamics_ros.recordings.metrics.program import unit_of
-from robot_dynamics_ros.recordings.metrics.tracking import (
-    at_limits,
-    gap_text,
-    gaps_are_bridged,
-)
-from robot_dynamics_ros.recordings.recording import (
-    NANO,
-    Recording,
-    format_duration,
-    format_time,
-)
+from robot_dynamics_ros.recordings.metrics.tracking import at_limits, gap_text, gaps_are_bridged
+from robot_dynamics_ros.recordings.recording import NANO, Recording, format_duration, format_time
 from robot_dynamics_ros.recordings.report.figures import COLOURS, GREY, Plots
 from robot_dynamics_ros.recordings.report.toolkit import (
     EFFORT,
