@@ -307,12 +307,16 @@ class EffortResidual:
         """Return whether the coefficients of a cause in a fit are possible.
 
         Another joint's effort, or unit, leaves most of how far it is from the right one. That
-        friction makes up for this is the chance of a short motion in one direction.
+        friction makes up for this is the chance of a short motion in one direction. Nor is the
+        effort that of a joint which needs less than what is left.
         """
         tree, x = self.model.tree, fit.values[cause]
         if cause.name in ('order', 'factor'):
-            effect, left = (self._gram[cause.joint, k, k] for k in (cause.columns[0], -1))
-            if np.square(x[0]) * effect > np.square(_MADE_UP) * left:
+            gram, pair = self._gram[cause.joint], [*columns_of('factor'), cause.columns[0]]
+            if np.square(x[0]) * gram[pair[1], pair[1]] > np.square(_MADE_UP) * gram[-1, -1]:
+                return False
+            other = np.square(1.0 + fit.values.get(_UNIT, x[:1] * 0.0)) * gram[pair][:, pair].sum()
+            if cause.name == 'order' and other < fit.left[cause.joint]:
                 return False
         if cause.name in GRAVITY:
             return is_gravity(tree.gravity, self._changed_gravity(x))
