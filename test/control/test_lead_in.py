@@ -127,6 +127,13 @@ def test_a_change_of_law_rehearses_as_it_is_prepared_and_again_once_that_is_old(
     assert len(seen) == count
 
 
+def test_a_law_of_a_controller_that_has_no_state_yet_rehearses_with_the_first():
+    arm = PlantArm(SCARA, ON_CIRCLE, {'period': 1e-3})
+    arm.change(**LAW, lead_in=0.25)
+    arm.activate()
+    assert 'can begin where the arm is' in told(arm)
+
+
 @pytest.mark.parametrize(
     'change',
     [{'lead_in': 0.0}, {'lead_in': 0.2}, {'limit_effort': False}, {'stiction_velocity': 0.01}],
