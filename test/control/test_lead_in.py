@@ -23,7 +23,7 @@ ON_CIRCLE = [-0.30, 1.28, 0.10, 0.90]
 SCARA = shipped('scara').tree
 
 
-def active(start, *, tree=SCARA, **parameters) -> PlantArm:
+def active(start=(0.0,) * 4, *, tree=SCARA, **parameters) -> PlantArm:
     """Return an active session on a plant."""
     arm = PlantArm(tree, start, LAW | parameters)
     arm.activate()
@@ -54,7 +54,7 @@ def run(arm: PlantArm, ticks: int) -> np.ndarray:
 {lead_in: 0.25, start: [-0.3, 1.28, 0.1, 0.9], program: ''} | no lead-in: the program follows the
 """)
 def test_the_activation_tells_whether_a_lead_in_runs_and_why_not(given, said):
-    assert re.match(said[4:].strip(), told(active(**{'start': [0.0] * 4, **given})))
+    assert re.match(said[4:].strip(), told(active(**given)))
 
 
 @pytest.mark.slow
@@ -99,7 +99,7 @@ def test_no_joint_of_a_lead_in_is_faster_than_its_limit_or_than_at_the_start(rng
 @pytest.mark.slow
 def test_from_the_stretched_elbow_the_arm_goes_quietly_to_the_circle_and_draws_it():
     """As Gazebo inserts it: all joints at zero, where the Jacobian has lost its rank."""
-    error, effort, speed = run(active([0.0] * 4, lead_in=0.25), 4000).T
+    error, effort, speed = run(active(lead_in=0.25), 4000).T
     assert error[0] > 0.1
     # The quill's weight takes 0.12 of its limit; 0.25 of the velocity limit is declared, the
     # circle itself needs 0.31.
@@ -107,7 +107,7 @@ def test_from_the_stretched_elbow_the_arm_goes_quietly_to_the_circle_and_draws_i
     assert speed[:1400].max() < 0.3
     assert np.abs(np.diff(effort)).max() < 0.05, 'no jump, see docs/reliability.md'
     assert error[2500:].max() < 1e-3
-    assert (run(active([0.0] * 4), 1000).max(axis=0)[1:] > [0.9, 1.0]).all(), 'without'
+    assert (run(active(), 1000).max(axis=0)[1:] > [0.9, 1.0]).all(), 'without'
 
 
 @pytest.mark.parametrize(('ticks', 'count'), [(50, 1), (200, 2)])
@@ -139,7 +139,7 @@ def test_a_law_of_a_controller_that_has_no_state_yet_rehearses_with_the_first():
     [{'lead_in': 0.0}, {'lead_in': 0.2}, {'limit_effort': False}, {'stiction_velocity': 0.01}],
 )
 def test_a_lead_in_goes_on_as_it_began_where_a_parameter_changes(change):
-    arm = active([0.0] * 4, lead_in=0.25)
+    arm = active(lead_in=0.25)
     run(arm, 300)
     arm.change(**change)
     assert run(arm, 300)[:, 1].max() < 0.2, 'as without the change'
