@@ -89,8 +89,7 @@ def taker(subscription: Any) -> Callable[[], tuple[Any, Any] | None]:
 def take_message(subscription: Any) -> tuple[Any, Any] | None:
     """Take a pending message and its info without an executor; None if there is none."""
     with subscription.handle:
-        taken = subscription.handle.take_message(subscription.msg_type, subscription.raw)
-    return taken if taken is None else (taken[0], taken[1])
+        return taker(subscription)()
 
 
 def with_info(take: Callable[[Any], None]) -> Callable[..., None]:

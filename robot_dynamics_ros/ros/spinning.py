@@ -30,6 +30,7 @@ from rclpy.node import Node
 from rclpy.qos import ReliabilityPolicy
 from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
+from rclpy.utilities import remove_ros_args
 
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 from robot_dynamics_ros.ros.rclpy_compat import remove_unfinished_ports
@@ -106,7 +107,7 @@ def _initialize(args: Sequence[str]) -> None:
     """Initialize ROS.
 
     Raises:
-        ConfigurationError: A parameter file or another ROS argument is invalid.
+        ConfigurationError: A parameter file or an argument is invalid, or none of ROS.
     """
     for option, file in pairwise(args):
         if option == '--params-file':
@@ -121,6 +122,8 @@ def _initialize(args: Sequence[str]) -> None:
         alike = 'write all numbers of a list with a point, such as [0.5, 0.0]'
         remedy = alike if 'of same type' in problem else 'correct them'
         raise ConfigurationError('ROS arguments', problem, remedy) from error
+    if others := ' '.join(remove_ros_args(args)[1:]):
+        raise ConfigurationError('arguments', f'{others} has no effect', 'write --ros-args first')
 
 
 @contextmanager

@@ -66,6 +66,7 @@ recorder [--params-file, /proc/self/mem]       | cannot be read
 recorder [--params-file, LONG]                 | is not a file
 recorder [-p, bag]                             | Couldn't parse parameter override rule
 recorder [--nonsense]                          | nonsense
+controller [--, --help]                         | --help has no effect; write --ros-args first
 """.replace('LONG', 'x' * 5000)  # noqa: E501
 ROWS = re.findall(r'^(\w+) (.*?) *\| (.*)$', TABLE, re.MULTILINE)
 FILES = {
