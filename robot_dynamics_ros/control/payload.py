@@ -94,10 +94,6 @@ class PayloadModel:
             mass, com, inertia = body_inertia(self._now[i])
             self._bodies[i] = mass, *com, *inertia.ravel()
 
-    def kernels(self, bare: KernelSet) -> LoadedKernels:
-        """Return the kernels of the robot with the load, from those without load."""
-        return LoadedKernels(self, bare)
-
 
 def _numbers(tree: Robot) -> Array:
     """Return mass, centre of mass and inertia of each body, new array of shape (bodies, 13)."""

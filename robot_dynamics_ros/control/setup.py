@@ -21,7 +21,7 @@ from robot_dynamics_ros.control.laws.registry import (
     make_law,
 )
 from robot_dynamics_ros.control.loop import ControlLoop
-from robot_dynamics_ros.control.payload import PayloadModel
+from robot_dynamics_ros.control.payload import LoadedKernels, PayloadModel
 from robot_dynamics_ros.control.settings import GUIDING, LOCKED_JOINTS, LOOP, LoopSettings
 from robot_dynamics_ros.control.targets import TARGETS
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
@@ -141,7 +141,7 @@ def build_loop(
     parameters = checked(PARAMETERS, parameters, tree.n)
     bare = compile_kernel(tree, parameters['formulation'], ('gravity_forces',))
     load = PayloadModel(tree)
-    kernels = load.kernels(bare)
+    kernels = LoadedKernels(load, bare)
     loop = ControlLoop(
         tree,
         kernels,

@@ -14,6 +14,7 @@ from robot_dynamics_ros.control.trajectories.spline import JointSpline, Points
 from robot_dynamics_ros.control.trajectories.trajectory import (
     Reference,
     Trajectory,
+    Vector,
     joint_vector,
     positive,
 )
@@ -39,15 +40,13 @@ class Quintic(JointSpline):
             positive.
     """
 
-    def __init__(
-        self, start: Sequence[float] | Array, goal: Sequence[float] | Array, duration: float
-    ) -> None:
+    def __init__(self, start: Vector, goal: Vector, duration: float) -> None:
         a = joint_vector('start', start)
         ends = np.array([a, joint_vector('goal', goal, len(a))])
         super().__init__(Points.at_rest([0.0, positive('duration', duration)], ends))
 
 
-PerJoint = Sequence[float] | Array | float
+PerJoint = Vector | float
 
 
 class Sine(Trajectory):
@@ -70,7 +69,7 @@ class Sine(Trajectory):
 
     def __init__(
         self,
-        centre: Sequence[float] | Array,
+        centre: Vector,
         amplitude: PerJoint,
         frequency: PerJoint,
         phase: PerJoint = 0.0,
@@ -122,7 +121,7 @@ class Fourier(Trajectory):
 
     def __init__(
         self,
-        centre: Sequence[float] | Array,
+        centre: Vector,
         sine: Matrix,
         cosine: Matrix,
         period: float,
@@ -202,7 +201,7 @@ class ToolPath(JointSpline):
         curve: Curve,
         speed: float,
         ramp: float,
-        near: Array | Sequence[float],
+        near: Vector,
         step: float = 0.02,
         tolerance: float = 1e-8,
     ) -> None:

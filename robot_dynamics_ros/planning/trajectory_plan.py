@@ -122,7 +122,7 @@ def make_plan(tree: Robot, settings: Values, q: Array) -> SampledTrajectory:
 def check_motion(tree: Robot, settings: Values) -> None:
     """Check what does not depend on where the arm is; arguments and errors of ``make_plan``."""
     settings = checked(MOTION, settings, tree.n)
-    if settings['kind'] in _OF_JOINTS:
+    if settings['kind'] not in _OF_TOOL:
         KINDS[settings['kind']](tree, settings, np.zeros(tree.n))
 
 
@@ -254,7 +254,7 @@ def _postures(tree: Robot, settings: Values, q: Array) -> Iterator[Array]:
     """Yield the current posture and, for a tool path, others from which it may begin."""
     yield q
     frame = settings['tool_frame']
-    if settings['kind'] not in ('circle', 'line'):
+    if settings['kind'] not in _OF_TOOL:
         return
     tree.frame(frame, 'tool_frame')
     pose, branches = frame_pose(tree, q, frame), [q]
@@ -366,7 +366,7 @@ KINDS: dict[str, Callable[[Robot, Values, Array], Trajectory]] = {
     'line': _line,
 }
 
-_OF_JOINTS = ('point', 'waypoints', 'sine', 'file')
+_OF_TOOL = ('circle', 'line')
 #: The parameter of each kind that determines its duration.
 _DURATION_PARAMETER = {
     'point': 'duration_s',
@@ -418,7 +418,7 @@ MOTION = (
         P('line_to', [0.0, 0.0, 0.0], 'End point in the base frame, m; the line starts at the '
           'current tool position.', size=3),
     ),
-    *only('kind', 'circle', 'line')(
+    *only('kind', *_OF_TOOL)(
         P('normal', [0.0, 0.0, 1.0], 'Axis of a circle; the motion is counterclockwise about it '
           '(right-hand rule). Direction of height.', size=3),
         P('height', 0.0, 'Peak height of the waves along normal.', -10.0, 10.0, unit='m'),
@@ -428,7 +428,7 @@ MOTION = (
           'prefix.'),
         P('keep_tool_angle', True, 'Keep the current tool angle instead of tool_angle.'),
     ),
-    *only('kind', 'circle', 'line', 'sine')(
+    *only('kind', *_OF_TOOL, 'sine')(
         P('ramp_s', 0.5, 'Duration of the ramp at the start and at the end.',
           0.001, 1000.0, unit='s'),
     ),

@@ -107,9 +107,8 @@ class ControllerMonitor:
         dimension = MultiArrayDimension(label=','.join(_LABELS), size=len(_LABELS), stride=1)
         self._layout = MultiArrayLayout(dim=[dimension])
 
-    def update_count(self, name: str = '') -> None:
-        """Update the number of subscribers of one topic, by default of another one each time."""
-        name = name or next(self._next)
+    def update_count(self, name: str) -> None:
+        """Update the number of subscribers of one topic."""
         self._subscribers[name] = self.publishers[name].get_subscription_count()
         if name in self._contact:
             observed = any(self._subscribers[one] for one in self._contact)
@@ -123,7 +122,7 @@ class ControllerMonitor:
     def publish(self, stamp_ns: int) -> None:
         """Publish the last tick of the loop and its law, and what changed before it."""
         self.publish_changes()
-        self.update_count()
+        self.update_count(next(self._next))  # in turn
         loop = self._session.loop
         reference = loop.reference
         if self._subscribers['reference']:

@@ -58,6 +58,11 @@ _STREAMS: dict[str, Any] = {
 }
 
 
+def by_name(state: JointState, field: str) -> dict[str, float]:
+    """Return the numbers of a field of a joint state by name."""
+    return dict(zip(state.name, getattr(state, field), strict=False))
+
+
 class RecentMessages:
     """The last messages of a topic, serialized, by timestamp.
 
@@ -204,9 +209,7 @@ class ArmTopics:
         )
         condition = self._streams[_CONDITION].newest(_TOPIC_TIMEOUT_S)
         seconds = stamp / NANO
-        position = dict(zip(state.name, state.position, strict=False))
-        efforts = (zip(x.name, x.effort, strict=False) for x in (state, reference))
-        measured, commanded = map(dict, efforts)
+        position, measured = by_name(state, 'position'), by_name(state, 'effort')
         wrenches = {
             kind: self._streams[topic].newest(_WRENCH_TIMEOUT_S)
             for kind, topic in _WRENCHES.items()
@@ -214,12 +217,12 @@ class ArmTopics:
         return ArmInstant(
             time=seconds if position else math.nan,
             position=position,
-            reference=dict(zip(reference.name, reference.position, strict=False)),
-            velocity=dict(zip(state.name, state.velocity, strict=False)),
-            effort=commanded or measured,
+            reference=by_name(reference, 'position'),
+            velocity=by_name(state, 'velocity'),
+            effort=by_name(reference, 'effort') or measured,
             measured=measured,
             components=by_origin(parts.name, parts.effort),
-            f=dict(zip(constraint.name, constraint.position, strict=False)),
+            f=by_name(constraint, 'position'),
             sigma_min=condition.data[0] if len(condition.data) else math.nan,
             wrenches={
                 kind: (x.header.frame_id, wrench_of(x))

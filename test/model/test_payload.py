@@ -14,7 +14,7 @@ from samples import Sample, mimic_arm, sample
 
 from robot_dynamics_ros.control.laws.registry import LAWS, make_law
 from robot_dynamics_ros.control.loop import ControlLoop
-from robot_dynamics_ros.control.payload import PAYLOAD_TRANSITION_S, PayloadModel
+from robot_dynamics_ros.control.payload import PAYLOAD_TRANSITION_S, LoadedKernels, PayloadModel
 from robot_dynamics_ros.control.settings import LoopSettings
 from robot_dynamics_ros.errors import UnknownNameError
 from robot_dynamics_ros.model.payload import Payload, with_payload
@@ -47,7 +47,7 @@ def carrying(name: str, *payloads: Payload):
 def loaded(name: str):
     tree = arm(name).tree
     load = PayloadModel(tree)
-    return tree, load, load.kernels(compile_kernel(tree))
+    return tree, load, LoadedKernels(load, compile_kernel(tree))
 
 
 @pytest.mark.parametrize(

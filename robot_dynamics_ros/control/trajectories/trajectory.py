@@ -47,6 +47,8 @@ from robot_dynamics_ros.spatial.scalar import Array, errstate
 from robot_dynamics_ros.spatial.validation import require_positive, require_type
 from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
 
+#: One number per joint or axis.
+Vector = Sequence[float] | Array
 _CHECKED_S = 0.01  # nominal time between the instants at which limits are checked, s
 
 
@@ -156,7 +158,7 @@ def check_limits(trajectory: Trajectory, tree: Robot, outside: Array | float = 0
 
 def joint_vector(
     name: str,
-    value: Sequence[float] | Array | float,
+    value: Vector | float,
     n: int | None = None,
     joint_names: Sequence[str] | None = None,
 ) -> list[float]:

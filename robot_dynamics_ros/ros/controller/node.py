@@ -176,8 +176,7 @@ class Controller(LifecycleNode):
             robot, report = self._run.session.tree.name, self._run.report()
         if self._run is None or self._run.session.mode is SessionMode.INACTIVE:
             report = HealthReport('warning', f'not active: {self._missing}', report.values)
-        reports = {'control loop': (report.level, report.message, report.values)}
-        self._diagnostics.publish(diagnostic_array(self, robot, reports))
+        self._diagnostics.publish(diagnostic_array(self, robot, {'control loop': report}))
 
     def _configure(self) -> None:
         parameters = values(self, CONTROLLER)

@@ -12,6 +12,8 @@ import time
 from functools import partial
 from typing import Any
 
+from rclpy.action import ActionServer, CancelResponse, GoalResponse
+from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.task import Future
 from trajectory_msgs.msg import JointTrajectoryPoint
 
@@ -42,11 +44,9 @@ class TrajectoryAction:
     def __init__(self, node: Any, requests: SessionRequests) -> None:
         from control_msgs.action import FollowJointTrajectory
         from control_msgs.msg import JointTrajectoryControllerState as State
-        from rclpy.action import ActionServer, CancelResponse, GoalResponse
-        from rclpy.callback_groups import ReentrantCallbackGroup
 
-        self._type, self._cancel, self._goal = FollowJointTrajectory, CancelResponse, GoalResponse
-        self._node, self._session, self._requests = node, requests.session, requests
+        self._type, self._node = FollowJointTrajectory, node
+        self._session, self._requests = requests.session, requests
         joints = list(self._session.tree.joint_names)
         self._active_handle: Any = None
         self._state_due = 0.0
@@ -87,15 +87,15 @@ class TrajectoryAction:
         error, mode = begins.exception(), self._session.mode
         if error is not None and mode not in (SessionMode.STOPPED, SessionMode.FAULTED):
             self._session.remark('warning', f'goal rejected: {error}', f'rejected: {error}')
-            return self._goal.REJECT
+            return GoalResponse.REJECT
         self._goals[id(request)] = begins, outcome
-        return self._goal.ACCEPT
+        return GoalResponse.ACCEPT
 
     def _on_cancel(self, handle: Any) -> Any:
         if not self._session.goals.active or handle is not self._active_handle:
-            return self._cancel.REJECT
+            return CancelResponse.REJECT
         self._session.cancel_goal()
-        return self._cancel.ACCEPT
+        return CancelResponse.ACCEPT
 
     async def _execute(self, handle: Any) -> Any:
         """Execute one goal; its result is sent when this method returns."""
