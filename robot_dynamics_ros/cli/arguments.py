@@ -407,7 +407,7 @@ def robot_of(
     joints = joints_of(args, args.robot)
     robot = load(path, args.gravity, effort_limit=effort_limit, mappings=mappings, **joints)
     asked = getattr(args, 'effort_limit', None)
-    if asked is not None and asked not in robot.effort_limit:
+    if asked not in (None, *robot.effort_limit):
         print('remark: --effort-limit has no effect, every joint has a limit', file=sys.stderr)
     return robot
 

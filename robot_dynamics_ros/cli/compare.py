@@ -18,6 +18,7 @@ from robot_dynamics_ros.cli.arguments import (
     threshold,
 )
 from robot_dynamics_ros.cli.tables import print_figures, print_report, print_thresholds
+from robot_dynamics_ros.description.shipped import MECHANISMS, ROBOTS
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.recordings.comparison import METHODS, compare_recordings
 from robot_dynamics_ros.recordings.metrics.metric import check_thresholds
@@ -30,9 +31,10 @@ def run(args: argparse.Namespace) -> int:
     """Compare two recordings; return 1 if a threshold is violated.
 
     Raises:
-        ConfigurationError: None exists, or the number of recordings is not two.
+        ConfigurationError: The number of recordings is not two, or one is a shipped robot.
     """
-    if len(args.bags) != 2 or not any(bag.exists() for bag in args.bags):
+    robots = [x for x in args.bags if str(x) in (*ROBOTS, *MECHANISMS) and not x.exists()]
+    if robots or len(args.bags) != 2:
         raise ConfigurationError(
             ' '.join(map(str, args.bags)),
             'are not two recordings',

@@ -246,6 +246,8 @@ class RobotChoice:
         """
         tree = self._load(reader, self.selection)
         reader.remarks += [remark for remark in tree.remarks if remark.startswith(LOCKED)]
+        if self.effort_limit not in (None, *tree.effort_limit):
+            reader.remarks.append('--effort-limit has no effect, every joint has a limit')
         rows = self.profile.joints if self.profile else ()
         names = tuple(row.joint for row in rows) or reader.layout.joints  # of the model
         missing = [name for name in tree.joint_names if name not in names]

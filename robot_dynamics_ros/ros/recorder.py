@@ -340,7 +340,7 @@ class Recorder(PackageNode):
         if reference.received and not (commands.received or self._settings['extra_topics'][0]):
             silent.append((commands.name, 'extra_topics'))
         for topic, parameter in silent:
-            remedy = f'remap it to that of the driver, or name that by {parameter}'
+            remedy = f'remap it to what is published, or name that by {parameter}'
             log.warning(f'no message received on {topic}: {remedy}')
         log.info(f'closed {self._bag.path}')
         return lost

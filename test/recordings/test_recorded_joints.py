@@ -36,8 +36,9 @@ def run_of(rng, seconds=12.0, names=('pan', 'lift', 'elbow')):
 @pytest.mark.slow
 @pytest.mark.parametrize('selection', ['', '--tip tool'])
 def test_a_recording_of_the_arm_alone_is_used_though_its_robot_has_more(selection, command, rng):
-    words = (*selection.split(), '--effort', 'measured', '--no-report')
+    words = (*selection.split(), '--effort', 'measured', '--no-report', '--effort-limit', 7)
     figures = command('analyze', run_of(rng, 4.0), *words).figures
+    assert '--effort-limit has no effect, every joint has a limit' in figures['notes']
     assert figures['joints'] == ['pan', 'lift', 'elbow']
     assert max(figures['effort']['residual_share']) < 1e-2  # central differences, and the jaw
 
