@@ -63,10 +63,11 @@ class SessionModes(ControllerParts):
         parameters: By name, see ``declared``.
         driver: Interface to the driver, of which the profile is used; None: no profile.
         generator: Reference generator; a trajectory follower if None.
-        simulated_time: Whether repeated states, as of a paused simulator, reset the timeout.
+        simulated_time: See below.
 
     Attributes:
         mode: The current mode.
+        simulated_time: Whether repeated states, as of a paused simulator, reset the timeout.
         source: Name of the states' source in remarks.
         remarks: Messages to report, oldest first; the caller removes those it reports.
         timeouts: Number of state timeouts.
@@ -98,7 +99,7 @@ class SessionModes(ControllerParts):
         self._refused_law: ControlLaw | None = None
         self.remarks: deque[SessionRemark] = deque(maxlen=_MAX_REMARKS)
         self.fault: Exception | None = None
-        self._simulated_time = simulated_time
+        self.simulated_time = simulated_time
         self.source, self._source_ended = 'joint_states', False
         self._received_ns = _NEVER
         self._refused_ns, self._refusal, self._problem = _NEVER, '', ''
@@ -131,11 +132,11 @@ class SessionModes(ControllerParts):
             q, v = driver.q, driver.v
         before = loop.acting
         verdict = loop.observe(stamp_ns, q, v)
-        repeated = verdict is StateVerdict.NOT_NEWER and self._simulated_time
+        repeated = verdict is StateVerdict.NOT_NEWER and self.simulated_time
         repeated = repeated and not loop.state.validator.changed  # else its clock has stopped
         if repeated and self.mode is SessionMode.DEACTIVATING:
             return False  # paused: it counts as silence
-        waits = self._simulated_time and self._waits_for_an_answer(
+        waits = self.simulated_time and self._waits_for_an_answer(
             stamp_ns, state.arrival_ns, verdict
         )
         if waits or (repeated and self.mode is SessionMode.STOPPED):  # but states arrive again

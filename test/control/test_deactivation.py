@@ -112,7 +112,7 @@ def test_without_fresh_states_the_last_command_comes_within_half_a_second(paused
     """Not after a state timeout of a minute, as in lockstep; nor if the last state is repeated."""
     moving = Moving(state_timeout_s=60.0)
     session, now = moving.session, moving.now_ns
-    session._simulated_time = paused
+    session.simulated_time = paused
     session.deactivate()
     while not session.watch(moving.now_ns):
         assert session.mode is SessionMode.DEACTIVATING
@@ -128,7 +128,7 @@ def test_without_fresh_states_the_last_command_comes_within_half_a_second(paused
 def test_a_paused_simulator_is_not_waited_for():
     moving = Moving()
     session, now = moving.session, moving.now_ns
-    session._simulated_time = True
+    session.simulated_time = True
     session.update(session.driver.state(now, now + MS, moving.q, moving.v))
     assert session.deactivate()
 

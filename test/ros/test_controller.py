@@ -339,6 +339,7 @@ assert len(node._on_set_parameters_callbacks) == checks
 assert node.set_parameters([Parameter('null_space_frequency', value=4.0)])[0].successful
 
 node.set_parameters([Parameter('use_sim_time', value=True)])
+assert node._run.session.simulated_time
 node.trigger_cleanup()
 (clock,) = entities(node, but=before)
 assert clock[1].topic_name == '/clock' and set(before) < set(entities(node))

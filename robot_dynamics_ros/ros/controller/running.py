@@ -56,10 +56,10 @@ class RunningController:
         publish_health: Callable[[], None],
     ) -> None:
         tree, driver = robot_and_driver(parameters, description)
-        simulated = node.get_parameter('use_sim_time').value
         tolerances = declare_new(node, joint_tolerances(tree.joint_names), 'constraints.')
         parameters = {**parameters, **tolerances}
-        session = ControllerSession(tree, parameters, driver, simulated_time=simulated)
+        session = ControllerSession(tree, parameters, driver)
+        session.simulated_time = node.get_parameter('use_sim_time').value
         self.session, self._node, self._log = session, node, node.get_logger()
         self.connection = DriverConnection(session.driver)
         self._publish_health, self._health = publish_health, SessionHealth()
