@@ -79,8 +79,8 @@ def test_late_states_are_braked_by_the_momentum_that_will_be_there(
     """
     tree, delay = robot.tree, 0.003
     q, v, _ = random_state(tree, rng)
-    acting, loads = rng.normal(size=4), np.vstack([np.eye(4), rng.normal(size=(2, 4))])
-    limits = plenty * np.append(tree.effort_limit, [20.0, np.inf])
+    acting, loads = rng.normal(size=4), rng.normal(size=(4, 4))
+    limits = plenty * np.array([30.0, 60.0, 90.0, np.inf])
     sampling = Sampling(1e-3, delay=3.0, velocity_cutoff_hz=cutoff)
     settings = StopSettings(limits, 0.7, sampling, lambda: acting if known else None, loads=loads)
     effort = effort_of(Brake(tree, None, settings), q, v)

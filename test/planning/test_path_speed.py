@@ -81,20 +81,19 @@ def test_the_path_is_kept_where_the_efforts_do_not_suffice(name):
     assert 0.9 < share.max() <= 1.05  # averaged over 40 ms; and not slower than that
 
 
-@pytest.mark.parametrize('geared', [False, True])
-def test_one_joint_needs_little_more_than_the_shortest_time(geared):
+@pytest.mark.parametrize('slower', [1.0, math.sqrt(2.0)])
+def test_one_joint_needs_little_more_than_the_shortest_time(slower):
     """Half of the way at most effort, half braking: T = 2 sqrt(way inertia / effort).
 
-    A motor of a transmission bears half of what the joint does.
+    A motor of a transmission permits all of the joint's effort, or half of it.
     """
     tree = load_robot(described('wheel', """
 base: []
 wheel: [2, [0, 0, 0], [0.5, 0.5, 0.5]]
 turn: {of: [base, wheel], velocity: 50, effort: 10}
 """))  # fmt: skip
-    gear = {'joints': ['turn'], 'matrix': [[0.2]], 'motor_effort_limit': [1.0]}
-    driver = driver_of(tree, delay=0.0, transmissions=[gear]) if geared else None
-    slower = math.sqrt(2.0) if geared else 1.0
+    gear = {'joints': ['turn'], 'matrix': [[0.2]], 'motor_effort_limit': [2.0 / slower**2]}
+    driver = driver_of(tree, delay=0.0, transmissions=[gear])
     shortest = slower * 2e3 * math.sqrt(2.0 * 0.5 / 9.0)
     motion = Motion(tree, [2.0], 0.3 * slower, driver=driver)
     assert re.search(r' from 0\.00\d*[1-9] s$', motion.answer), 'no zeros at the end'

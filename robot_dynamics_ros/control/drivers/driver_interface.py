@@ -74,7 +74,8 @@ class DriverInterface:
         converts: Whether a command differs from the efforts of the model, by profile or order.
         names: The driver's name of each joint of the model.
         order: Index in the model of each effort of a command, shape (n,).
-        position_scale, position_zero: ``q = scale * (x - zero)``, shape (n,).
+        position_scale, position_zero: ``q = scale * (x - zero)``, shape (n,); with the offsets of
+            transmissions.
         velocity_scale: ``v = scale * y``, shape (n,).
         effort_scale, effort_offset: ``c = (tau + offset) / scale``, shape (n,).
         measured_scale: ``tau = scale * m``, shape (n,).
@@ -141,6 +142,7 @@ class DriverInterface:
         for one in self.transmissions:
             at = one.places
             one.limit[:] -= own[at]
+            self.position_zero[at] += one.origin / self.position_scale[at]
             self.command_limit[at], self.drive_limit[at] = tree.effort_limit[at], one.limit
             drives[np.ix_(at, at)] = one.matrix.T
         self.loads = np.vstack([np.eye(tree.n), drives])
@@ -245,7 +247,7 @@ class DriverInterface:
         if self.transmissions:
             motors = self._motors
             motors[:] = effort
-            self._convert(Transmission.efforts_of_motors, motors)
+            self._convert('efforts_of_motors', motors)
         motors.take(self.order, out=self.command, mode='clip')
         if self.has_profile:
             self.command += self._offset
@@ -265,25 +267,28 @@ class DriverInterface:
         """Convert the driver's positions to rad or m; into ``out`` or a new array."""
         q = np.subtract(reading, self.position_zero, out=out)
         q *= self.position_scale
-        return self._convert(Transmission.positions_of_joints, q)
+        return self._convert('velocities_of_joints', q)
 
     def velocity(self, reading: Array, out: Array | None = None) -> Array:
         """Convert the driver's velocities to rad/s or m/s; into ``out`` or a new array."""
         v = np.multiply(reading, self.velocity_scale, out=out)
-        return self._convert(Transmission.velocities_of_joints, v)
+        return self._convert('velocities_of_joints', v)
 
     def measured_effort(self, reading: Array) -> Array:
         """Convert the driver's measured efforts to N m or N at the joints, new array."""
-        return self._convert(Transmission.efforts_of_joints, self.measured_scale * reading)
+        return self._convert('efforts_of_joints', self.measured_scale * reading)
 
     def motor_effort(self, effort: Array) -> Array:
         """Convert joint efforts to motor efforts for joints that share motors; new array."""
-        return self._convert(Transmission.efforts_of_motors, effort.copy())
+        return self._convert('efforts_of_motors', effort.copy())
 
     @property
     def joint_rate_limit(self) -> Array:
         """Rate limits at the joints that respect those of the motors, shape (n,), N m/s or N/s."""
-        return self._convert(Transmission.rates_of_joints, self.rate_limit.copy())
+        rates = self.rate_limit.copy()
+        for one in self.transmissions:
+            one.rates_of_joints(rates)
+        return rates
 
     # Model to driver, and received commands -----------------------------------------------------
 
@@ -300,12 +305,12 @@ class DriverInterface:
 
     def position_reading(self, q: Array) -> Array:
         """Return the driver's reading at positions, rad or m, new array."""
-        motors = self._convert(Transmission.positions_of_motors, q.copy())
+        motors = self._convert('velocities_of_motors', q.copy())
         return motors / self.position_scale + self.position_zero
 
     def velocity_reading(self, v: Array) -> Array:
         """Return the driver's reading at velocities, rad/s or m/s, new array."""
-        return self._convert(Transmission.velocities_of_motors, v.copy()) / self.velocity_scale
+        return self._convert('velocities_of_motors', v.copy()) / self.velocity_scale
 
     def effort_reading(self, effort: Array) -> Array:
         """Return the driver's reading at efforts, N m or N, new array."""
@@ -315,17 +320,17 @@ class DriverInterface:
         """Return the effort that results from a command, with drives at their limits, N m or N."""
         motors = self.effort_scale * command - self.effort_offset
         motors.clip(-self.drive_limit, self.drive_limit, out=motors)
-        return self._convert(Transmission.efforts_of_joints, motors)
+        return self._convert('efforts_of_joints', motors)
 
     def commanded_effort(self, command: Array) -> Array:
         """Return the effort requested by a command, N m or N, new array."""
         motors = self.effort_scale * command - self.effort_offset
-        return self._convert(Transmission.efforts_of_joints, motors)
+        return self._convert('efforts_of_joints', motors)
 
-    def _convert(self, conversion: Callable[[Transmission, Array], None], values: Array) -> Array:
-        """Apply a method of every transmission to values in place; return them."""
+    def _convert(self, kind: str, values: Array) -> Array:
+        """Convert values in place by a matrix of every transmission; return them."""
         for one in self.transmissions:
-            conversion(one, values)
+            values[..., one.places] = values[..., one.places] @ getattr(one, kind)
         return values
 
 

@@ -77,11 +77,14 @@ def _condition(a: Array) -> float:
 
 
 class Transmission:
-    """One transmission; its methods change vectors of all joints in place.
+    """One transmission: matrices by which rows of its joints or motors, shape (..., m), multiply.
 
     Attributes:
         places: Index in the model of each of its joints, shape (m,).
         matrix: A, shape (m, m), see ``TransmissionProfile``.
+        velocities_of_joints, velocities_of_motors, efforts_of_joints, efforts_of_motors: From
+            those of the motors or joints, shape (m, m).
+        origin: Positions of the motors where the joints are at 0, shape (m,), rad or m.
         limit: Largest effort of each motor, shape (m,), N m or N; infinite if unlimited.
 
     Args:
@@ -92,39 +95,12 @@ class Transmission:
     def __init__(self, profile: TransmissionProfile, joint_names: Sequence[str]) -> None:
         m = len(profile.joints)
         self.places = np.array([joint_names.index(x) for x in profile.joints], dtype=np.intp)
-        self.matrix = np.array(profile.matrix, dtype=float)
-        self._inverse = np.linalg.inv(self.matrix)
-        self._offset = np.array(profile.offset or [0.0] * m)
+        self.matrix = self.efforts_of_motors = np.array(profile.matrix, dtype=float)
+        self.efforts_of_joints = np.linalg.inv(self.matrix)
+        self.velocities_of_joints = self.matrix.T
+        self.velocities_of_motors = self.efforts_of_joints.T
+        self.origin = -np.array(profile.offset or [0.0] * m) @ self.velocities_of_motors
         self.limit = np.array(profile.motor_effort_limit or [np.inf] * m)
-
-    def positions_of_joints(self, values: Array) -> None:
-        """Convert positions of motors, shape (..., n), to those of joints."""
-        self.velocities_of_joints(values)
-        values[..., self.places] += self._offset
-
-    def positions_of_motors(self, values: Array) -> None:
-        """Convert positions of joints, shape (..., n), to those of motors."""
-        values[..., self.places] -= self._offset
-        self.velocities_of_motors(values)
-
-    def velocities_of_joints(self, values: Array) -> None:
-        """Convert velocities of motors, shape (..., n), to those of joints."""
-        self._multiply(values, self.matrix.T)
-
-    def velocities_of_motors(self, values: Array) -> None:
-        """Convert velocities of joints, shape (..., n), to those of motors."""
-        self._multiply(values, self._inverse.T)
-
-    def efforts_of_joints(self, values: Array) -> None:
-        """Convert efforts of motors, shape (..., n), to those of joints."""
-        self._multiply(values, self._inverse)
-
-    def efforts_of_motors(self, values: Array) -> None:
-        """Convert efforts of joints, shape (..., n), to those of motors."""
-        self._multiply(values, self.matrix)
-
-    def _multiply(self, values: Array, matrix: Array) -> None:
-        values[..., self.places] = values[..., self.places] @ matrix
 
     def rates_of_joints(self, rates: Array) -> None:
         r"""Convert effort rate limits of the motors, shape (n,), to limits of the joints.
