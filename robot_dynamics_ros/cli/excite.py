@@ -7,8 +7,6 @@ import argparse
 import math
 from pathlib import Path
 
-import numpy as np
-
 from robot_dynamics_ros import yaml_reader as read
 from robot_dynamics_ros.cli.arguments import (
     EFFORT_LIMIT,
@@ -70,7 +68,7 @@ def excite(args: argparse.Namespace) -> int:
 def _bounds(args: argparse.Namespace, frame: str) -> Bounds:
     lower = list(args.lower)
     if args.above is not None:
-        lower[2] = float(np.maximum(lower[2], args.above))  # a NaN stays one, and is refused
+        lower[2] = max(lower[2], args.above)  # in this order a NaN stays one, and is refused
     return Bounds(
         position=args.position,
         velocity=args.velocity,
@@ -132,6 +130,7 @@ COMMANDS = {
                     (end, end, end),
                     f'{name} corner of the box, base frame, m; inf or -inf for no bound',
                     type=float,
+                    check=None,  # by ``Bounds``
                 )
                 for name, end in (('lower', -math.inf), ('upper', math.inf))
             },

@@ -330,7 +330,7 @@ def _profile_text(
     driver = source.choice.driver(source.tree)
     assert driver is not None
     data: dict[str, Any] = read_yaml(name_or_path, 'driver profile', shipped_profiles())
-    rows = {row['joint']: dict(row) for row in data.get('joints', []) if isinstance(row, dict)}
+    rows = {row['joint']: dict(row) for row in data.get('joints', [])}
     profile, said = driver.profile, [gains.source]
     known = {row.joint: row for row in profile.joints}
     for i, name in enumerate(identified.tree.joint_names):
@@ -346,8 +346,6 @@ def _profile_text(
         entry = rows.setdefault(name, {'joint': name})
         entry['torque_constant'] = round(constant, 6)
         said.append(f'{name}: torque constant {constant:.4g} ± {deviation:.2g}')
-    if not rows:
-        raise RecordingError('the loaded run', 'determines no gain', 'use a heavier load')
     order = [row.joint for row in profile.joints] or list(identified.tree.joint_names)
     data['joints'] = [rows.get(name, {'joint': name}) for name in order]
     return commented(said, data), said

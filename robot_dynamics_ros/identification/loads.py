@@ -348,6 +348,8 @@ def gains_by_load(
     _, deviation = problem.inverse_gains(gains, best * mass / best[0], moves)
     spread = np.where(known, factor**2 * deviation, np.inf)
     known &= spread < _DETERMINED * factor
+    if not known.any():
+        raise RecordingError('the loaded run', 'determines no gain', 'use a heavier load')
     names = np.array(problem.tree.joint_names)[known].tolist()
     source = f'gains by a load of {mass:g} kg at {", ".join(names)}'
     factor, spread = np.where(known, factor, 1.0), np.where(known, spread, np.inf)

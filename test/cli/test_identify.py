@@ -135,11 +135,11 @@ def test_excite_designs_with_what_it_is_told(command, monkeypatch):
         raise TrajectoryError('motion', 'is not designed', 'here')
 
     monkeypatch.setattr(excite, 'design_excitation', design)
-    words = '--terms damping --lower -1 -1 0.3 --above 0.1'
+    words = '--terms damping --lower -inf -1 0.3 --above 0.1'
     tree = shipped('scara').tree
     for box, free in (((9, 9, 9), True), (frame_pose(tree, tree.middle, 'tool').p_WF, False)):
         command(f'excite {words}', 'scara', '--box', *box, 1, 1, 1, code=2)
-        assert (given['terms'], given['bounds'].lower) == (['damping'], (-1.0, -1.0, 0.3))
+        assert (given['terms'], given['bounds'].lower) == (['damping'], (-np.inf, -1.0, 0.3))
         assert (given['checker'].find_close_pair(tree.middle) is None) is free
 
 
