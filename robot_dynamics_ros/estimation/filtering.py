@@ -241,7 +241,7 @@ def _slope_weights(x: Array, weight: Array) -> Array:
     values, before = np.ones_like(x), np.zeros_like(x)  # of the polynomials at x,
     at, slope = np.ones_like(norm), np.zeros_like(norm)  # at 0, and their slopes there
     at_before, slope_before, ratio = np.zeros_like(norm), np.zeros_like(norm), np.zeros_like(norm)
-    total = np.full(x.shape, np.nan)
+    total = np.zeros_like(x)
     for degree in range(1, _CUBIC + 1):
         middle = (weight * x * values * values).sum(axis=1, keepdims=True) / norm
         values, before = (x - middle) * values - ratio * before, values
@@ -255,6 +255,6 @@ def _slope_weights(x: Array, weight: Array) -> Array:
         known = size > _SINGULAR * norm
         ratio, norm = np.where(known, size / norm, 0.0), np.where(known, size, 1.0)
         term = np.where(known, weight * values * slope / norm, 0.0 if degree > 1 else np.nan)
-        total = term if degree == 1 else total + term
+        total = total + term
         values = np.where(known, values, 0.0)
     return total

@@ -372,7 +372,7 @@ def _commanded_joints(parameters: Mapping[str, Any]) -> tuple[str, ...]:
 def _turning(text: str) -> dict[str, bool]:
     """Return the joints of a description in its order, and which are continuous; {} without."""
     try:
-        tree = load_robot(text, effort_limit=1.0) if text else None
+        tree = load_robot(text, effort_limit=1.0)
     except RobotDynamicsError:
         return {}
-    return dict(zip(tree.joint_names, tree.joint_is_continuous, strict=True)) if tree else {}
+    return dict(zip(tree.joint_names, tree.joint_is_continuous, strict=True))

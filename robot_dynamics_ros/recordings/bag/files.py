@@ -78,12 +78,11 @@ def find_files(path: str | os.PathLike[str]) -> BagFiles:
     file, counts, remarks = path / _METADATA, dict[str, int](), dict[str, str]()
     text = file.read_text(encoding='utf-8', errors='replace') if file.is_file() else ''
     metadata = yaml_mapping(text).get('rosbag2_bagfile_information')
+    metadata = metadata if isinstance(metadata, dict) else {}
     files, notes = _listed(metadata, present)
     if not files:
         what = 'damaged' if file.is_file() else 'missing'
         notes = [f'{_METADATA} is {what}: every storage file in the folder was read']
-    if not isinstance(metadata, dict):
-        return BagFiles(path, tuple(present), notes=tuple(notes))
     listed = metadata.get('topics_with_message_count')
     for entry in listed if isinstance(listed, list) else ():
         with suppress(KeyError, TypeError, ValueError, OverflowError):  # a damaged one
@@ -94,9 +93,9 @@ def find_files(path: str | os.PathLike[str]) -> BagFiles:
     return BagFiles(path, tuple(files or present), counts, remarks, distro, tuple(notes))
 
 
-def _listed(metadata: Any, present: list[Path]) -> tuple[list[Path], list[str]]:
+def _listed(metadata: Mapping[str, Any], present: list[Path]) -> tuple[list[Path], list[str]]:
     """Return the files that metadata list, and notes on missing and unlisted ones."""
-    listed = metadata.get('relative_file_paths') if isinstance(metadata, dict) else ()
+    listed = metadata.get('relative_file_paths')
     names = [PurePath(str(name)).name for name in listed] if isinstance(listed, list) else []
     by_name = {file.name: file for file in present}
     missing = [name for name in names if name not in by_name]
