@@ -41,7 +41,7 @@ from robot_dynamics_ros.recordings.output_folder import (
 )
 from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.recordings.replay import REFERENCES, ReplayResult, ReplaySource, replay
-from robot_dynamics_ros.recordings.report.runs import replay_report
+from robot_dynamics_ros.recordings.report.replays import replay_report
 from robot_dynamics_ros.spatial.scalar import Array
 
 _USUAL_OUTPUT = Path('out') / 'replay'

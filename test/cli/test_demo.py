@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the demo requires of computed torque, compared with PD + gravity."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -53,7 +52,7 @@ limits: {effort_peak: [1.0, 1.0], effort_limit: [2.0, 2.0], saturated_ticks: [0,
 rates: {latency_us: {p50: 1.0, p99: 2.0}, commands: 7}
 """)
     own = more | {'tracking': more['tracking'] | one.result.figures['tracking']}
-    demo._print('arm', [one._replace(result=replace(one.result, figures=own))])
+    demo._print('arm', [one._replace(result=one.result._replace(figures=own))])
     assert 'this motion hardly moves b: their errors tell nothing' in capsys.readouterr().out
 
 
