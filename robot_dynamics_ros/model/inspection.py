@@ -351,7 +351,8 @@ def _check_links(
                 f'joint {mover.name!r} moves it: give its mass and inertia, or estimate them '
                 'from its shapes: new_robot --estimate-inertia'
             )
-            light = mover.name in passive  # as a coupler of a loop whose other links have mass
+            # As a coupler of a loop, or a follower, where other links have mass.
+            light = mover.mimic or mover.name in passive
             row = True, 'warning' if light else 'error', problem, remedy, 'massless'
             findings += found(f'link {name!r}', [row])
     return reports, findings

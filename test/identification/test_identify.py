@@ -301,8 +301,9 @@ def test_the_description_is_an_observation_of_what_the_data_leave_vague(rng):
     assert plain.deviations[k] > 1e2
     size = np.linalg.norm(base.B[k, : unknowns.links] * unknowns.inertial_sizes())
     rows = (columns / found.noise[:, np.newaxis]).reshape(-1, len(base))
+    X = np.vstack([rows, vague / size])
     values, moved = (
-        np.linalg.lstsq(np.vstack([rows, vague / size]), np.append(effort / found.noise, x))[0]
+        np.linalg.lstsq(X, np.append(effort / found.noise, x), rcond=None)[0]
         for x in (nominal[k] / size, nominal[k] / size + 1.0)
     )
     assert_allclose(found.values, values, rtol=1e-8, atol=1e-10)

@@ -12,7 +12,7 @@ import solids
 import tables
 import yaml
 from numpy.testing import assert_allclose
-from samples import sample, world_files
+from samples import mimic_arm, sample, world_files
 from scipy.spatial.transform import Rotation
 from urdf_text import FRICTION, link, two_link_arm
 
@@ -172,6 +172,15 @@ def test_a_mimic_joint_without_a_joint_to_follow_is_said_to_be_locked(of):
     assert remark.startswith(f"joint 'shoulder': {said}")
     assert said in findings
     assert 'coupled' not in findings
+
+
+def test_a_link_that_only_follows_needs_no_mass():
+    text = mimic_arm().xml
+    for name, drive in (('sledge', False), ('arm', True)):
+        part = text[text.index(f'<link name="{name}">') :].partition('</link>')[0]
+        check = check_model(text.replace(part, f'<link name="{name}">'))
+        (said,) = (x for x in (*check.errors, *check.warnings) if x.cause == 'massless')
+        assert (said.culprit, said in check.errors) == (f'link {name!r}', drive)
 
 
 #: Name of a file, its content, and what is said of it.
