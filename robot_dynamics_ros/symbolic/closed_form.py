@@ -23,7 +23,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from itertools import combinations, islice, product
+from heapq import heappop, heappush
+from itertools import count, islice, product
 from operator import add, neg, sub
 from typing import Any, NamedTuple
 
@@ -355,24 +356,33 @@ def _rounded(number: Any) -> Any:
 
 
 def _paired(terms: list[_Term]) -> list[_Term]:
-    """Combine pairs of terms into products until no pair is left."""
-    while True:
-        options = [
-            (_complexity(product), one, other, product)
-            for one, other in combinations(terms, 2)
-            if (product := _product_of(one, other)) is not None
-        ]
-        if not options:
-            return terms
-        _, one, other, product = min(options, key=lambda option: option[0])
-        terms = [term for term in terms if term not in (one, other)] + [product]
+    """Combine pairs of terms into products, the simplest first, until no pair is left."""
+    options: list[tuple[Any, int, int, _Term]] = []
+    left, alike = dict[int, _Term](), defaultdict[Any, list[int]](list)
+
+    def add(term: _Term) -> None:
+        added = next(numbers)
+        others = alike[term.fixed, abs(term.number), term.last[0]]
+        for one in filter(left.__contains__, others):
+            if (product := _product_of(left[one], term)) is not None:
+                heappush(options, (_complexity(product), one, added, product))
+        others.append(added)
+        left[added] = term
+
+    numbers = count()
+    for term in terms:
+        add(term)
+    while options:
+        _, one, other, product = heappop(options)
+        if one in left and other in left:
+            del left[one], left[other]
+            add(product)
+    return list(left.values())
 
 
 def _product_of(one: _Term, other: _Term) -> _Term | None:
-    """Return the sum of two terms as one product, or None."""
-    (kind, k), (kind_other, m) = one.last, other.last
-    if (one.fixed, abs(one.number), kind) != (other.fixed, abs(other.number), kind_other):
-        return None
+    """Return the sum of two terms as one product, or None; they differ in waves and sign only."""
+    (kind, k), (_, m) = one.last, other.last
     total = [x + y for x, y in zip(k, m, strict=True)]
     difference = [x - y for x, y in zip(k, m, strict=True)]
     if any(x % 2 for x in total) or not any(difference) or not any(total):
@@ -407,9 +417,16 @@ def _complexity(term: _Term) -> tuple[int, Any]:
 
 def _coefficient(polynomial: PolyElement) -> sympy.Expr:
     """Return a coefficient as an expression, factored if it is short."""
-    if len(polynomial) > _FACTORED:
+    if not 0 < len(polynomial) <= _FACTORED:
         return _with_decimals(polynomial.as_expr())
-    number, factors = polynomial.factor_list()
+    common = tuple(map(min, zip(*polynomial, strict=True)))
+    rest = polynomial.quo_term((common, QQ(1)))
+    if 1 in map(sum, zip(*rest, strict=True)):  # irreducible: one term has a symbol, linearly
+        number, rest = rest.primitive()
+        sign = -1 if rest.LC < 0 else 1
+        number, factors = sign * number, [(sign * rest, 1), (polynomial.ring({common: QQ(1)}), 1)]
+    else:
+        number, factors = polynomial.factor_list()
     ratio = sympy.Rational(int(number.numerator), int(number.denominator))
     return _with_decimals(
         sympy.Mul(ratio, *(factor.as_expr() ** power for factor, power in factors))
