@@ -105,22 +105,11 @@ class MomentumObserver:
     Args:
         tree: The robot, for friction and armature.
         inverse_dynamics: Rigid-body kernel, including the payload.
-        settings: Settings, of which only the bandwidth is used.
-        discretization: How the plant holds an effort, see the module.
-        period: Time between two commands, s.
 
     Cost: one inverse dynamics and about 1 us; no allocation while the step length is constant.
     """
 
-    def __init__(
-        self,
-        tree: Robot,
-        inverse_dynamics: Kernel,
-        settings: ObserverSettings | None = None,
-        *,
-        discretization: str = 'semi_implicit',
-        period: float = 1e-3,
-    ) -> None:
+    def __init__(self, tree: Robot, inverse_dynamics: Kernel) -> None:
         n = tree.n
         self._inverse_dynamics = inverse_dynamics
         self.effort, self.raw, self.gain, self.model, self.q, self.v, self.a = np.zeros((7, n))
@@ -131,10 +120,16 @@ class MomentumObserver:
         self._observed_effort = compile_function(observed, n, fused=False)
         self._identified = has_drive_terms(tree)
         self._latest, self._times, self._sum = np.zeros((3, n)), np.zeros(2), np.zeros(1)
-        self.configure(settings or ObserverSettings(), discretization, period)
+        self.configure(ObserverSettings(), 'semi_implicit', 1e-3)
 
     def configure(self, settings: ObserverSettings, discretization: str, period: float) -> None:
-        """Change bandwidth, discretization and period, s, between two states."""
+        """Change the settings between two states; at first they are those of a simulator, 1 kHz.
+
+        Args:
+            settings: Settings, of which only the bandwidth is used.
+            discretization: How the plant holds an effort, see the module.
+            period: Time between two commands, s.
+        """
         bandwidth, n = settings.observer_bandwidth, len(self.effort)
         self.bandwidth = spread_numbers('observer_bandwidth', bandwidth, n)
         self._lag = period if discretization == 'semi_implicit' else 0.0

@@ -22,6 +22,7 @@ from robot_dynamics_ros.contact.detector import ContactThresholds
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError
 from robot_dynamics_ros.recordings.metrics.effort import ContactStream
 from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
 
 def test_the_dead_band_is_the_least_that_holds_all_efforts(rng):
@@ -79,6 +80,19 @@ def run_of(seed, wrench=lambda t: None, **given):
     usual = {'friction': lambda v, rigid: v * [0.3, 0.2, 0.5], 'noise': (0.0, 1e-3, 0.03)}
     rng = np.random.default_rng(seed)
     return sinusoidal_run(measured_arm(), rng, 25.0, wrench=wrench, **usual | given)
+
+
+@pytest.mark.parametrize('period', [1e-3, 1e-2])
+def test_a_free_motion_of_a_simulator_has_no_external_effort_at_any_rate(period):
+    tree = sample('planar_2r').tree.with_changes(coulomb_friction=np.zeros(2))
+    plant, columns = MujocoPlant(tree, period, joint_limits=False), np.zeros((3, 50, 2))
+    for k in range(50):
+        plant.read(*columns[:2, k])
+        columns[2, k] = 5.0 * math.sin(k), math.cos(k)
+        plant.step(columns[2, k])
+    run = Recording(tree.joint_names, period * np.arange(50), *columns, *columns[:2])
+    stream = ContactStream(tree, ContactThresholds.coarse(tree), measured=False)
+    assert_allclose([stream.observer.raw.copy() for _ in stream.take(run)], 0.0, atol=1e-9)
 
 
 @pytest.mark.parametrize(('lost', 'step'), [(3, 4.0 / RATE), (4, 0.0)])

@@ -127,7 +127,8 @@ def test_one_outlier_among_the_states_leaves_nothing_in_observer_and_detector(ro
 
     def seen(outlier):
         """Return the last estimate and the events."""
-        observer = MomentumObserver(tree, kernels.inverse_dynamics, ObserverSettings(K))
+        observer = MomentumObserver(tree, kernels.inverse_dynamics)
+        observer.configure(ObserverSettings(K), 'semi_implicit', 1e-3)
         thresholds, events = ContactThresholds.coarse(tree), []
         detector = ContactDetector(tree, kernels.gravity_forces, observer, thresholds)
         detector.begin(PLACES['scara'], *rest)
@@ -160,7 +161,8 @@ def test_one_state_that_is_off_is_no_push_where_drives_are_identified(term, iden
     drives = {term: np.array([0.5, 0.0, -2.0, 0.0]), 'stribeck_velocity': np.ones(4)}
     tree, q, still = arm('scara').with_changes(drive_friction=drives), PLACES['scara'], np.zeros(4)
     kernel = compile_kernel(tree).inverse_dynamics
-    observer = MomentumObserver(tree, kernel, ObserverSettings(observer_bandwidth=[K]))
+    observer = MomentumObserver(tree, kernel)
+    observer.configure(ObserverSettings([K]), 'semi_implicit', 1e-3)
     weight, efforts = PinocchioOracle.of(tree).gravity_forces(q), rng.normal(size=(60, 4))
     middle = efforts + drives.get('offset', 0.0)
     if identified:

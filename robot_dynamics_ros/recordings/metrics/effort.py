@@ -367,11 +367,8 @@ class ContactStream:
         measured: bool,
     ) -> None:
         kernels = compile_kernel(tree)
-        settings = ObserverSettings(observer_bandwidth=thresholds.bandwidth.tolist())
-        discretization = 'zero_order' if measured else 'semi_implicit'
-        self.observer = MomentumObserver(
-            tree, kernels.inverse_dynamics, settings, discretization=discretization
-        )
+        self._settings = ObserverSettings(observer_bandwidth=thresholds.bandwidth.tolist())
+        self.observer = MomentumObserver(tree, kernels.inverse_dynamics)
         self.detector = ContactDetector(tree, kernels.gravity_forces, self.observer, thresholds)
         self.measured = measured
         self._delay = 0.0 if measured else thresholds.delay
@@ -385,6 +382,8 @@ class ContactStream:
         Args:
             run: A recording with the joints in model order.
         """
+        discretization = 'zero_order' if self.measured else 'semi_implicit'
+        self.observer.configure(self._settings, discretization, run.period)
         late = round(self._delay / run.period) if run.period else 0
         run = acting(run, measured=self.measured, late=late)
         known, before = run.complete, -1
