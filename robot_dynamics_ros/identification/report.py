@@ -86,10 +86,10 @@ def identification_report(
         steps: Commands to go on with.
     """
     before, after = evidence.residuals
-    worst = _percent(before.worst), _percent(after.worst)
+    was, left = _percent(before.worst), _percent(after.worst)
     tiles = [
-        (worst[0], 'unexplained before, worst joint'),
-        (worst[1], 'unexplained after, worst joint'),
+        (was, 'unexplained before, worst joint'),
+        (left, 'unexplained after, worst joint'),
         (f'{len(result.estimate.base)}', 'combinations of parameters determined'),
         (f'{result.estimate.condition:.3g}', 'condition of the motion (1 is best)'),
     ]
@@ -107,7 +107,7 @@ def identification_report(
     undetermined = result.undetermined() or ['nothing: every parameter is determined']
     return Report(
         f'Identification of {result.tree.name}',
-        f'{lead}: unexplained effort of the worst joint {worst[0]} before, {worst[1]} after.',
+        f'{lead}: unexplained effort of the worst joint {was} before, {left} after.',
         [
             _verdict(before, after),
             *findings,

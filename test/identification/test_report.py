@@ -325,11 +325,11 @@ def test_no_link_is_beyond_doubt_other_than_described_if_no_joint_is_predicted_b
         (11.0, 26.0, ['probably']),
         (9.0, 9.0, ['beyond doubt']),
     ):
-        both = before, residuals(9.1, lift, worst)
-        evidence = Evidence(both, series, 0.0, ())
+        evidence = Evidence((before, residuals(9.1, lift, worst)), series, 0.0, ())
         made = report.identification_report('', found, evidence, *[()] * 4)
         said = [str(x).partition(' other than described: ')[0] for x in made.findings]
         assert [x for x in said if x in ('probably', 'beyond doubt')] == told
+        assert [text for text, _ in made.tiles[:2]] == ['26 %', f'{max(9.1, worst):g} %']
 
 
 def test_times_are_since_the_first_state_as_those_of_options(command, rng):
