@@ -271,7 +271,7 @@ class _Sheet:
             return self._column(head, exact, 'time', hint)
 
         pair = name.removesuffix('sec') + 'nanosec'
-        if name.endswith('sec') and pair in self.heads:
+        if pair in self.heads:
             return ticks(name, 9) + ticks(pair, 0), f'time {name} and {pair}', [name, pair]
         unit = self._mapping.get('time_unit') or _unit_of_time(name)
         if unit and unit not in UNITS_OF_TIME:
