@@ -141,7 +141,7 @@ def description(
         _refuse_unknown(arguments, context)
         args = _values(arguments, context)
         started = list(actions(args))
-        return [*_unread(args, started), *started]
+        return [*_unread(arguments, args, started), *started]
 
     declared = [
         DeclareLaunchArgument(
@@ -233,16 +233,31 @@ def parameter_file(args: SimpleNamespace) -> list[str]:
     return [str(path)]
 
 
-def _unread(args: SimpleNamespace, actions: Iterable[Any]) -> list[LogInfo]:
-    """Return messages on nodes for which a given parameter file has an alike section, but none."""
+def _unread(
+    arguments: Iterable[Argument], args: SimpleNamespace, actions: Iterable[Any]
+) -> list[LogInfo]:
+    """Return messages on what has no effect in a given parameter file.
+
+    Sections that are almost of a node which has none, and parameters of the controller that it
+    takes from arguments of the launch, whose defaults nobody may have meant.
+    """
     file = Path(args.params_file)
     sections = parameter_sections(read_yaml(file, 'parameter file')) if file.is_file() else {}
     names = [name.rpartition('/')[2] for name in sections]
-    return [
-        LogInfo(msg=f'WARNING: {file} has no section for {node}; it has {", ".join(sections)}')
+    own = {
+        k: x for one in sections_of(sections, 'controller', args.namespace) for k, x in one.items()
+    }
+    texts = [
+        f'{file} has no section for {node}; it has {", ".join(sections)}'
         for node in (getattr(one, 'node_executable', '') for one in actions)
         if node and nearest(node, names) and not sections_of(sections, node, args.namespace)
     ]
+    texts += [
+        f'{name} of {file} has no effect; write {name}:={own[name]}'
+        for name, default, *_ in arguments
+        if getattr(args, name) == default != own.get(name, default)
+    ]
+    return [LogInfo(msg=f'WARNING: {text}') for text in texts]
 
 
 def given_parameter(args: SimpleNamespace, node: str, name: str, default: Any) -> Any:

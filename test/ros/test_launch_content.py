@@ -198,6 +198,19 @@ def test_a_section_that_is_almost_of_a_node_is_told(scene, tmp_path):
     ]
 
 
+@pytest.mark.parametrize('name', ['simulation', 'gazebo', 'hardware'])
+def test_what_a_launch_takes_instead_of_the_parameter_file_is_told(scene, tmp_path, name):
+    file, given = tmp_path / 'own.yaml', {'law': 'pd_gravity', 'program': 'p', 'robot': 'scara'}
+    file.write_text(yaml.safe_dump({'/**/controller': {'ros__parameters': given}}))
+    for law, said in (
+        ({}, {'law:=pd_gravity', 'program:=p'}),
+        ({'law': 'impedance'}, {'program:=p'}),
+    ):
+        found = scene(name, params_file=str(file), stage='full', **law)
+        texts = [found.told(x) for x in found.actions if hasattr(x, 'msg')]
+        assert {x.partition('; write ')[2] for x in texts if 'has no effect' in x} == said
+
+
 # A real arm ------------------------------------------------------------------------------------
 
 
