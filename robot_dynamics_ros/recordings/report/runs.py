@@ -361,7 +361,8 @@ def run_events(
         found.append((tracking['tool_peak_at'], text))
         peaks = tracking['peak_error'], tracking['peak_error_at']
         found += peak_events(tree, 'error', LENGTH, *peaks)
-    gaps = np.flatnonzero(periods(period, figures['timing']['period_s']) > 1)[:_MOST].tolist()
+    gaps = np.flatnonzero(periods(period, figures['timing']['period_s']) > 1)
+    gaps = gaps[np.argsort(-period[gaps])[:_MOST]]  # the longest
     found += [(float(time[k]), f'no state for {format_duration(period[k])}') for k in gaps]
     for event in figures.get('contacts', {}).get('events', [])[:_MOST]:
         which = f': {event["kind"]} of {event["joint"]}' if 'joint' in event else ''
