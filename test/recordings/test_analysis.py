@@ -146,11 +146,12 @@ def test_errors_of_joints_tool_and_program_are_those_of_pinocchios_points(exact)
     )
     distance, height = 1e3 * np.linalg.norm(measured - desired, axis=1), measured[::10, 2] - 0.3
     rms, *of_program = (np.sqrt(np.mean(x**2)) for x in (distance, height, height[-37:]))
-    assert tracking['tool_rms_mm'] == pytest.approx(rms, rel=1e-9)
-    assert tracking['tool_peak_mm'] == pytest.approx(distance.max(), rel=1e-9)
+    found = tracking['tool_rms_mm'], tracking['tool_peak_mm']
+    assert found == pytest.approx((rms, distance.max()), rel=1e-9)
     told = f'tool: tool is {rms:.4g} mm from its reference, RMS'
     assert any(note.startswith(told) for note in result.report.notes)
     assert tracking['rms_error'] == pytest.approx([1e-3, 2e-3, 5e-4], rel=1e-9)
+    assert tracking['rms_velocity_error'] == [0.0] * 3
     found = [*program['rms'], *program['peak'], program['start'], program['evaluations']]
     expected = of_program[0], np.abs(height).max(), 0.0, 150
     assert found == pytest.approx(expected, rel=1e-9)
