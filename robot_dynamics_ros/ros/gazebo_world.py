@@ -135,7 +135,7 @@ def bindings() -> tuple[str, str]:
     raise MissingDependencyError('gz.transport', 'stepping Gazebo', INSTALL)
 
 
-def gazebo_node(partition: str = '') -> Any:
+def gazebo_node(partition: str) -> Any:
     """Return a node of Gazebo's transport in a partition; empty: that of the environment."""
     transport = import_module(bindings()[0])
     if not partition:

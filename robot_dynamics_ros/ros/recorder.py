@@ -37,7 +37,7 @@ from robot_dynamics_ros.ros.spinning import EXIT_FAILED, refusing
 
 _JOINING_S = 1.0  # after the first message of a topic
 _DEPTH = 5000  # default limit of Fast DDS for one reader
-STATES, COMMANDS = 'joint_states', 'effort_controller/commands'
+COMMANDS = 'effort_controller/commands'
 _NO_STAMP = bytes(8)  # or that of simulated time 0
 _STAMPED = ('std_msgs/Header', 'builtin_interfaces/Time')
 
@@ -111,7 +111,7 @@ class Stream:
         return leading_stamp_ns(data) if self.stamped else 0
 
 
-def streams_of(controller: str, states: str = STATES) -> list[Stream]:
+def streams_of(controller: str, states: str) -> list[Stream]:
     """Return the topics of a run, in the order in which messages of equal time are recorded."""
     return [
         Stream(states, 'sensor_msgs/msg/JointState', periodic=True),

@@ -304,7 +304,7 @@ class TrajectorySender(SequenceNode):
         self._mine = f' {from_start(stamp_ns(message))}'
         controller = self._settings['controller']
         yield from self._wait_until(
-            lambda: self._answers(),
+            self._answers,
             controller,
             'answer to the trajectory',
             lambda: self._publisher.publish(message),
