@@ -115,8 +115,6 @@ def noise_cutoff(velocity: Array, rate: float, count: int = 0) -> float | None:
         no joint moves.
     """
     frequency, power, floor, bandwidth = _spectrum(velocity, rate)
-    if not len(floor):
-        return None
     slope = np.square(2.0 * np.pi * frequency)[:, np.newaxis]
     signal = np.cumsum(power * slope, axis=0) * frequency[0]
     noise = floor * (2.0 * np.pi) ** 2 * _PASSED * frequency[:, np.newaxis] ** 3
@@ -158,7 +156,7 @@ def _spectrum(velocity: Array, rate: float) -> tuple[Array, Array, Array, float]
     moving = variance > _CLEAR * np.square(deviation)
     power, floor = power[1:, moving], 2.0 * np.square(deviation[moving]) / rate
     # Third differences of a motion that is not slow beside the rate are no noise, which is flat.
-    high, highest = (x.mean(axis=0) for x in np.array_split(power[len(power) // 2 :], 2))
+    high, highest = (power[k * len(power) // 4 :].mean(axis=0) for k in (2, 3))
     floor = np.where(high < _CLEAR * highest, np.minimum(high, floor), floor)
     frequency, power = frequency[1:], power - floor
     clear = np.where(power > (_CLEAR - 1.0) * floor, power, 0.0) * frequency[0]
@@ -182,7 +180,8 @@ def white_noise(values: Array) -> Array:
         rest = np.abs(np.diff(column, n=3))
         ranges = np.ptp(np.lib.stride_tricks.sliding_window_view(column, 4).T, axis=0)
         changes = ranges > _CHANGE * np.abs(column).max(initial=0.0)
-        medians[j] = np.median(rest[changes]) if changes.any() else 0.0
+        if changes.any():
+            medians[j] = np.median(rest[changes])
     return medians / 0.6745 / np.sqrt(20.0)
 
 

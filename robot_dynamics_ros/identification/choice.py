@@ -127,7 +127,7 @@ def choose_preparation(
         cutoff = noise_cutoff(piece.velocity, rate, len(recording.time))
         fixed = _with_short_memory(recording, unknowns.tree, fixed, cutoff, rate)
     timings = tuple(TIMINGS) if request.timing == AUTO else (request.timing,)
-    delays: Sequence[int] = _DELAYS if request.delay == AUTO else (int(request.delay),)
+    delays = _DELAYS if request.delay == AUTO else (int(request.delay),)
     ways = [replace(fixed, timing=timing, delay=delay) for timing in timings for delay in delays]
     if len(ways) == 1:
         return Choice(ways[0])
