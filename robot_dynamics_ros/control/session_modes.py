@@ -108,6 +108,10 @@ class SessionModes(ControllerParts):
         self._repeated_stamp_ns, self._repeated_since_ns = -1, 0
         self._deadline_ns = 0
 
+    def simulate_time(self, simulated: bool) -> None:
+        """Note whether the time is simulated, see ``simulated_time``."""
+        self.simulated_time = simulated
+
     @property
     def controls(self) -> bool:
         """Whether every new state is answered by a command of the control loop."""

@@ -117,7 +117,7 @@ class ParameterRequests:
             self._log.error(str(error))
         if self._has_new_law:
             self.log_law_remarks()
-        self.session.simulated_time = self._node.get_parameter('use_sim_time').value
+        self.session.simulate_time(self._node.get_parameter('use_sim_time').value)
         self._watch()  # with the new timeout
         self.publish()
 

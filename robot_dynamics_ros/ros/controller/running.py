@@ -58,8 +58,8 @@ class RunningController:
         tree, driver = robot_and_driver(parameters, description)
         tolerances = declare_new(node, joint_tolerances(tree.joint_names), 'constraints.')
         parameters = {**parameters, **tolerances}
-        session = ControllerSession(tree, parameters, driver)
-        session.simulated_time = node.get_parameter('use_sim_time').value
+        simulated = node.get_parameter('use_sim_time').value
+        session = ControllerSession(tree, parameters, driver, simulated_time=simulated)
         self.session, self._node, self._log = session, node, node.get_logger()
         self.connection = DriverConnection(session.driver)
         self._publish_health, self._health = publish_health, SessionHealth()
