@@ -186,29 +186,23 @@ def test_two_robots_have_their_names_and_get_world_and_parameters(scene, simulat
     ]
 
 
-def test_a_section_that_is_almost_of_a_node_is_told(scene, tmp_path):
+def test_what_has_no_effect_in_a_parameter_file_is_told(scene, tmp_path):
+    """Sections that are almost of a node, and what the launch itself gives the controller."""
     file = tmp_path / 'own.yaml'
     file.write_text(
-        '{/**/controler: &x {ros__parameters: {}}, /left/simulator: *x, /trajectory: *x}'
+        '{/**/trajectry: &x {ros__parameters: {}}, /left/simulator: *x, '
+        '/**/controller: {ros__parameters: {robot: scara, law: pd_gravity, program: p}}}'
     )
-    found = scene('simulation', params_file=str(file))
-    assert [found.told(action).partition('has ')[2] for action in found.actions[:2]] == [
-        f'no section for {node}; it has /**/controler, /left/simulator, /trajectory'
-        for node in ('simulator', 'controller')
+    found, chosen = (
+        scene('simulation', params_file=str(file), **x) for x in ({}, {'law': 'impedance'})
+    )
+    assert [found.told(action).partition('has ')[2] for action in found.actions[:4]] == [
+        'no section for simulator; it has /**/trajectry, /left/simulator, /**/controller',
+        'no section for trajectory; it has /**/trajectry, /left/simulator, /**/controller',
+        'no effect; write law:=pd_gravity',
+        'no effect; write program:=p',
     ]
-
-
-@pytest.mark.parametrize('name', ['simulation', 'gazebo', 'hardware'])
-def test_what_a_launch_takes_instead_of_the_parameter_file_is_told(scene, tmp_path, name):
-    file, given = tmp_path / 'own.yaml', {'law': 'pd_gravity', 'program': 'p', 'robot': 'scara'}
-    file.write_text(yaml.safe_dump({'/**/controller': {'ros__parameters': given}}))
-    for law, said in (
-        ({}, {'law:=pd_gravity', 'program:=p'}),
-        ({'law': 'impedance'}, {'program:=p'}),
-    ):
-        found = scene(name, params_file=str(file), stage='full', **law)
-        texts = [found.told(x) for x in found.actions if hasattr(x, 'msg')]
-        assert {x.partition('; write ')[2] for x in texts if 'has no effect' in x} == said
+    assert 'program' in chosen.told(chosen.actions[2])
 
 
 # A real arm ------------------------------------------------------------------------------------
