@@ -5,6 +5,7 @@ The oracles are the gears written out by hand, finite differences, and the power
 """
 
 import math
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -17,6 +18,7 @@ from samples import sample
 from still_arm import StillArm, commanded, driver_of
 
 from robot_dynamics_ros.control.drivers import transmission
+from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
 from robot_dynamics_ros.control.safety.limits import EffortLimiter
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import ConfigurationError
@@ -183,3 +185,9 @@ bound(SPLINE, command={'form': 'per_joint', 'topic': '{joint}/command'}) | Confi
 def test_units_alone_make_no_matrix_ill_conditioned():
     """A quill in metres next to a wrist in radians, and motors with large readings."""
     bound({**SPLINE, 'matrix': [[1e-6, -1e-3], [0.0, 1.0]]})
+
+
+def test_a_profile_made_in_python_may_have_whole_numbers():
+    gear = transmission.TransmissionProfile(('joint1',), ((2,),), motor_effort_limit=(3,))
+    profile = replace(bound().profile, transmissions=(gear,))
+    assert DriverInterface(profile, SCARA).drive_limit[0] == 3.0
