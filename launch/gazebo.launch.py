@@ -114,7 +114,7 @@ def actions(args):
     extra = [f'{topic} std_msgs/msg/Float64' for topic in forces] or ['']
     bridged = gazebo_files.bridge_entries(
         joints if native else (),
-        f'{args.prefix}{args.robot}',
+        f'{args.prefix}{args.model}',
         clock=args.clock,
         forces=not args.lockstep,
     )
@@ -139,7 +139,7 @@ def _choose_robot(args):
         ConfigurationError: A prefix is given with a description, which defines its own names; or
             the robot has closed loops.
     """
-    args.tree, args.folder = None, None
+    args.tree, args.folder, args.model = None, None, args.robot
     if not args.description:
         return
     if args.prefix:
@@ -149,7 +149,7 @@ def _choose_robot(args):
     args.params_file = args.params_file or str(file)
     gazebo_files.refuse_loops(launching.given_parameter(args, 'controller', 'loops', ''))
     args.tree = robot_of_folder(file.parent)
-    args.robot = gazebo_files.model_name(args.tree)
+    args.robot, args.model = '', gazebo_files.model_name(args.tree)
 
 
 def _require_lockstep(args):
@@ -245,7 +245,7 @@ def _insertion(args):
     """Return name and pose of the arm in the world, and the controllers to wait for."""
     *place, yaw = (read.written(name, getattr(args, name)) for name in ('x', 'y', 'z', 'yaw'))
     return {
-        'model': f'{args.prefix}{args.robot}',
+        'model': f'{args.prefix}{args.model}',
         'pose': [*place, *_mounting(args), *read.angles('yaw', [yaw])],
         'wait_for': args.wait_for.replace(' ', '').split(','),
     }

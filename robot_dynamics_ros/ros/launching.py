@@ -175,12 +175,12 @@ def _refuse_unknown(arguments: Iterable[Argument], context: LaunchContext) -> No
 
 
 def _values(arguments: Iterable[Argument], context: LaunchContext) -> SimpleNamespace:
-    """Return the arguments' values by name, and no ``remappings`` yet."""
+    """Return the arguments' values by name, no ``remappings`` and no parameters ``set`` yet."""
     values: dict[str, Any] = {}
     for argument in arguments:
         text = LaunchConfiguration(argument.name).perform(context)
         values[argument.name] = text == 'true' if argument.choices == SWITCH else text
-    return SimpleNamespace(**values, remappings=[])
+    return SimpleNamespace(**values, remappings=[], set={})
 
 
 def package_node(
@@ -197,6 +197,7 @@ def package_node(
         parameters: Parameters that override the parameter file; strings stay strings.
         end_s: Time to end after Ctrl-C, s.
     """
+    args.set.update(parameters)
     own = {
         name: ParameterValue(value, value_type=str) if isinstance(value, str) else value
         for name, value in parameters.items()
@@ -238,8 +239,8 @@ def _unread(
 ) -> list[LogInfo]:
     """Return messages on what has no effect in a given parameter file.
 
-    Sections that are almost of a node which has none, and parameters of the controller that it
-    takes from arguments of the launch, whose defaults nobody may have meant.
+    Sections that are almost of a node which has none, and parameters of the controller that nodes
+    take from arguments of the launch, whose defaults nobody may have meant.
     """
     file = Path(args.params_file)
     sections = parameter_sections(read_yaml(file, 'parameter file')) if file.is_file() else {}
@@ -253,9 +254,10 @@ def _unread(
         if node and nearest(node, names) and not sections_of(sections, node, args.namespace)
     ]
     texts += [
-        f'{name} of {file} has no effect; write {name}:={own[name]}'
+        f'{name} of {file} has no effect; the launch has an argument for it'
         for name, default, *_ in arguments
         if getattr(args, name) == default != own.get(name, default)
+        and own[name] != args.set.get(name, own[name])
     ]
     return [LogInfo(msg=f'WARNING: {text}') for text in texts]
 

@@ -191,18 +191,24 @@ def test_what_has_no_effect_in_a_parameter_file_is_told(scene, tmp_path):
     file = tmp_path / 'own.yaml'
     file.write_text(
         '{/**/trajectry: &x {ros__parameters: {}}, /left/simulator: *x, '
-        '/**/controller: {ros__parameters: {robot: scara, law: pd_gravity, program: p}}}'
+        '/**/controller: {ros__parameters: {robot: four_dof, law: pd_gravity, program: p, '
+        'effort_scale: 0.5}}}'
     )
-    found, chosen = (
-        scene('simulation', params_file=str(file), **x) for x in ({}, {'law': 'impedance'})
+    found, chosen, real = (
+        scene(name, params_file=str(file), stage='slow', **x)
+        for name, x in (('simulation', {}), ('simulation', {'law': 'impedance'}), ('hardware', {}))
     )
-    assert [found.told(action).partition('has ')[2] for action in found.actions[:4]] == [
-        'no section for simulator; it has /**/trajectry, /left/simulator, /**/controller',
-        'no section for trajectory; it has /**/trajectry, /left/simulator, /**/controller',
-        'no effect; write law:=pd_gravity',
-        'no effect; write program:=p',
+    has = 'it has /**/trajectry, /left/simulator, /**/controller'
+    argument = f'of {file} has no effect; the launch has an argument for it'
+    assert [found.told(action).partition('WARNING: ')[2] for action in found.actions[:4]] == [
+        f'{file} has no section for simulator; {has}',
+        f'{file} has no section for trajectory; {has}',
+        f'law {argument}',
+        f'program {argument}',
     ]
     assert 'program' in chosen.told(chosen.actions[2])
+    told = [real.told(action).split()[1] for action in real.actions[:4]]
+    assert told == ['robot', 'law', 'program', 'slow:']  # effort_scale is that of the stage
 
 
 # A real arm ------------------------------------------------------------------------------------
