@@ -245,8 +245,8 @@ class ControllerParts:
             tree: The robot with a payload.
             scaled: Whether its limit is what ``effort_scale`` leaves for the command, without what
                 the driver compensates; a joint that needs more than its effort limit has no drive:
-                a closed loop bears it. Otherwise its effort limit, or what is left of the effort
-                where the motors that it shares are at theirs.
+                a closed loop bears it. Otherwise what its effort limit leaves for the command, or
+                the effort where the motors that it shares are at theirs.
         """
         loop, limits, what = self.loop, self.tree.effort_limit, 'are its limit'
         needed = make_formulation('newton_euler', tree).gravity_forces(loop.q)
@@ -262,7 +262,7 @@ class ControllerParts:
             borne = needed
             for one in self.driver.transmissions:
                 borne = within_motors(one, borne, 0.0 * needed)
-            limits = np.where(borne == needed, limits, np.abs(borne))
+            limits = np.where(borne == needed, self.driver.command_limit, np.abs(borne))
         needed = np.abs(needed)
         i = int((needed / limits).argmax())
         if needed[i] <= limits[i]:

@@ -353,21 +353,22 @@ def test_a_payload_beyond_the_motors_is_refused_while_they_hold_the_arm(terms):
 
     Whoever computes the efforts of the motors.
     """
-    driver = driver_of(TREE, compensated_by_driver=[*terms])
+    own = {'effort_offset': 0.5}
+    driver = driver_of(TREE, compensated_by_driver=[*terms], defaults=own)
     run, heavy = Driven(driver=driver), {'payload_mass': 100.0, 'payload_frame': 'tool'}
     run.active().state(v=STILL + 0.1)
     acting = run.session.loop.motor_effort()
     with pytest.raises(
-        ConfigurationError, match=r"payload: .* 'joint4', 3 N m are its limit; .*kg"
+        ConfigurationError, match=r"payload: .* 'joint4', 2.5 N m are its limit; .*kg"
     ):
         run.change(**heavy)
     assert (run.session.loop.motor_effort() == acting).all(), 'between two ticks, from a thread'
     prepare_payload(run.session, False)()
     run.change(**heavy)
-    with pytest.raises(ConfigurationError, match="'joint4', 3 N m are its limit"):
+    with pytest.raises(ConfigurationError, match="'joint4', 2.5 N m are its limit"):
         prepare_payload(run.session, True)
     assert run.session.loop.load.tree is run.session.loop.load.bare
-    with pytest.raises(ConfigurationError, match="not activated: .* 'joint4', 3 N m are its"):
+    with pytest.raises(ConfigurationError, match="not activated: .* 'joint4', 2.5 N m are its"):
         Driven(heavy, driver=driver).active()
 
 
