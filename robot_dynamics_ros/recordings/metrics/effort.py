@@ -40,7 +40,7 @@ from robot_dynamics_ros.recordings.recording import (
     format_time,
 )
 from robot_dynamics_ros.recordings.samples import acting
-from robot_dynamics_ros.recordings.timing import BRIDGED
+from robot_dynamics_ros.recordings.timing import BRIDGED, find_timing
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
@@ -382,8 +382,8 @@ class ContactStream:
         Args:
             run: A recording with the joints in model order.
         """
-        discretization = 'zero_order' if self.measured else 'semi_implicit'
-        self.observer.configure(self._settings, discretization, run.period)
+        how = 'continuous' if self.measured else find_timing(run, commanded=True, cutoff=None).name
+        self.observer.configure(self._settings, how, run.period)
         late = round(self._delay / run.period) if run.period else 0
         run = acting(run, measured=self.measured, late=late)
         known, before = run.complete, -1
@@ -394,7 +394,7 @@ class ContactStream:
                 yield time, np.nan, None
                 continue
             q, v, ends = run.position[k], run.velocity[k], run.effort[[before, k]]
-            step = float(time - run.time[before]) if before >= 0 else np.inf
+            step = float(time - run.time[before])  # at first not positive: since the last state
             before = k
             applied = ends.mean(axis=0) if self.measured else ends[0]
             if (
