@@ -60,9 +60,9 @@ def effort(A: Array, b: Array, acceleration: Array) -> Array:
     Raises:
         ShapeError, NonFiniteError, ParameterError: As of :func:`stabilizing_effort`.
     """
-    acceleration = array('acceleration', acceleration, ('n',))
+    acceleration = scalars('acceleration', acceleration, ('n',))
     n = len(acceleration)
-    A, b = array('A', A, (n, n)), array('b', b, (n,))
+    A, b = scalars('A', A, (n, n)), scalars('b', b, (n,))
     return A @ acceleration + b
 
 
@@ -141,11 +141,13 @@ def stabilizing_effort(
     """
     Gamma = jacobian_matrix(Gamma)
     m, n = Gamma.shape
+    A, b = array('A', A, (n, n)), array('b', b, (n,))
     v = np.zeros(n) if v is None else array('v', v, (n,))
+    beta, f, f_dot = array('beta', beta, (m,)), array('f', f, (m,)), array('f_dot', f_dot, (m,))
     known_name('inverse', inverse, INVERSES)
     if metric is None and inverse == 'inertia':
         metric = A
-    u = task_acceleration(array('beta', beta, (m,)), f, f_dot, G0, G1)
+    u = task_acceleration(beta, f, f_dot, G0, G1)
     solution = TaskInverse(Gamma, metric, weights, singularity)
     a = commanded_acceleration(solution, u, v)
     return Stabilized(

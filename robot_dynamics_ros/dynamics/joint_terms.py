@@ -103,7 +103,7 @@ class JointTerms:
         r"""Return the friction, new array of the shape of v, N m or N; numbers or symbols.
 
         Args:
-            v: Joint velocities, shape (..., n), rad/s or m/s.
+            v: Joint velocities, shape (..., n), rad/s or m/s; or one number for all joints.
             load: Rigid-body efforts, same shape, N m or N; used by load-dependent friction only.
             direction: d, same shape; the smooth sign of v if None.
 
@@ -131,9 +131,12 @@ class JointTerms:
         return self.friction(held, load, d)
 
     def _motion(self, v: Array, direction: Array | None) -> tuple[Array, Array]:
-        v = np.asarray(v, common_dtype(v))
-        if v.shape[-1:] != np.shape(self.damping):
-            raise ShapeError('v', v.shape, f'(..., {len(self.damping)})')
+        v, shape = np.asarray(v, common_dtype(v)), np.shape(self.damping)
+        if v.shape[-1:] != shape:  # one number for all joints
+            try:
+                v = np.broadcast_to(v, np.broadcast_shapes(v.shape, shape))
+            except ValueError:
+                raise ShapeError('v', v.shape, f'(..., {len(self.damping)})') from None
         return v, np.tanh(v / self.stiction_velocity) if direction is None else direction
 
     @property

@@ -97,9 +97,9 @@ def rotation_vector(R: Array) -> Array:
         New array, shape (3,), rad. At an angle of pi, one of the two equivalent vectors.
 
     Raises:
-        ShapeError, ParameterError, NonFiniteError: R is not of shape (3, 3), or not of numbers.
+        ShapeError, ParameterError: R is not of shape (3, 3), or not of numbers.
     """
-    R = array('R', R, (3, 3))
+    R = array('R', R, (3, 3), finite=False)
     vee = 0.5 * np.array([R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]])
     s = math.sqrt(vee @ vee)
     c = 0.5 * (R[0, 0] + R[1, 1] + R[2, 2] - 1.0)

@@ -101,6 +101,8 @@ NullSpaceTask.of(TREE, damping=b)                  | ShapeError: damping has sha
 NullSpaceTask.of(TREE, posture=b)                  | ShapeError: posture has shape (2,); expected (4,)
 NullSpaceTask.of(TREE, stiffness=-1.0)             | ParameterError: stiffness = -1.0 refused: must not be negative
 NullSpaceTask.of(TREE, limit_margin=0.0)           | ParameterError: limit_margin = 0.0 refused: must be positive
+demanded(f=[1j])                                   | ParameterError: f = [1j] refused: must be real numbers
+stabilizing_effort(UNIT, b, GAMMA, BETA, ONE, ONE, 1.0, 1.0, None, 'inertia') | ShapeError: A has shape (1, 1); expected (2, 2)
 task_acceleration(BETA, b, ONE, 1.0, 1.0)          | ShapeError: f has shape (2,); expected (1,)
 effort(A, ONE, b)                                  | ShapeError: b has shape (1,); expected (2,)
 gains_from_frequency(b, O)                         | ShapeError: damping_ratio has shape (3,); expected () or (2,)

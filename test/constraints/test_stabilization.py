@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from robot_dynamics_ros.constraints.damped_inverse import Singularity, TaskInverse
 from robot_dynamics_ros.constraints.stabilization import (
+    effort,
     gain_matrix,
     stabilizing_effort,
 )
@@ -121,3 +122,7 @@ def test_gains_may_be_numbers_diagonals_or_matrices():
     full = np.array([[1.0, 0.5], [0.0, 2.0]])
     for given, matrix in ((3.0, 3.0 * np.eye(2)), ([1.0, 2.0], np.diag([1.0, 2.0])), (full, full)):
         assert_array_equal(gain_matrix('G0', given, 2), matrix)
+
+
+def test_an_effort_is_one_of_symbols_and_complex_numbers_too():
+    assert_array_equal(effort(np.array([[3.0]]), [2.0], [1j]), [2.0 + 3j])

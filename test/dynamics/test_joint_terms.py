@@ -72,6 +72,8 @@ def test_friction_and_armature_are_what_the_formula_says_and_can_be_switched_off
     assert_array_equal(terms.friction(0 * v, load), DRIVE['offset'])
     with pytest.raises(ShapeError, match=r'v has shape \(3,\); expected \(..., 4\)'):
         terms.friction(v[1:], load)
+    for function in (terms.friction, terms.compensation):
+        assert_array_equal(function(0.5, load), function(np.full(4, 0.5), load))
     smooth = JointTerms.of(ARM, friction=False)
     assert not smooth.friction(v, load).any()
     assert_array_equal(smooth.effort(v, a), ARM.armature * a)

@@ -30,7 +30,7 @@ from robot_dynamics_ros.description.urdf import Joint, Limit
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.viewing import arm_panel
 from robot_dynamics_ros.viewing.arm import ArmInstant, ContactFlash, LinkTree, by_origin
-from robot_dynamics_ros.viewing.arm_scene import limit_colour
+from robot_dynamics_ros.viewing.arm_scene import limit_colour, set_pose
 from robot_dynamics_ros.viewing.events import EventLog
 from robot_dynamics_ros.viewing.fields import Button, Field, read_numbers, shown
 from robot_dynamics_ros.viewing.page import Page
@@ -77,6 +77,12 @@ def marked(picture: np.ndarray) -> np.ndarray:
     red, green, blue = (picture[..., i].astype(int) for i in range(3))
     rows, columns = np.nonzero((red - green > 80) & (red - blue > 25) & (blue - green > 20))
     return np.array([columns.mean(), rows.mean()]) if len(rows) else np.full(2, np.nan)
+
+
+def test_what_has_no_direction_as_a_sphere_of_radius_0_is_not_turned():
+    node = SimpleNamespace(position=np.zeros(3), wxyz=np.ones(4))
+    set_pose(node, np.ones(3), np.full((3, 3), math.nan))
+    assert (*node.position, *node.wxyz) == (1.0,) * 7
 
 
 @pytest.mark.slow
