@@ -90,7 +90,7 @@ class ControllerSession(SessionModes):
             (self.misplaced(), 'another unit or zero? declare it in the driver profile'),
             (
                 self.overloaded(load.tree, scaled=True),
-                'raise effort_scale, or move the arm to another posture',
+                'raise effort_scale, correct effort_offset, or move the arm to another posture',
             ),
             (self._too_heavy(load.bare, load.tree), _UNITS_OF_PAYLOAD),
         ):
