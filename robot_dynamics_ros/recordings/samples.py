@@ -309,6 +309,12 @@ def prepare(recording: Recording, tree: Robot, preparation: Preparation) -> Samp
     smooth = low_pass(timing.cutoff, 1.0 / timing.period)
     rest = _standstill(run, smooth, tree, preparation)
     slow, every = np.abs(motion.v_friction) <= rest, motion.time
+    # Friction at rest is unknown, as is when a filtered velocity had its real reversal. Measured
+    # efforts of such windows are used where they tell more of slow friction than they distort.
+    measured = effort_source(recording, preparation.effort) == 'measured'
+    crossed = measured and preparation.reversals
+    if smooth.half and not crossed:  # a reversal may leap over the speeds of rest
+        slow[1:] |= np.diff(motion.v_friction > 0.0, axis=0)
     rows = (np.r_[piece] for piece in pieces(every, timing.period))
     kept = np.concatenate([piece[:: smooth.step] for piece in rows])
     motion = motion.take(kept)
@@ -326,10 +332,6 @@ def prepare(recording: Recording, tree: Robot, preparation: Preparation) -> Samp
     excluded = marked(~np.isfinite(motion.effort), NO_EFFORT)
     for bit in (AT_LIMIT, SATURATED):
         excluded |= marked(samples.near(run.time, states & bit > 0), bit)
-    # Friction at rest is unknown, as is when a filtered velocity had its real reversal. Measured
-    # efforts of such windows are used where they tell more of slow friction than they distort.
-    measured = effort_source(recording, preparation.effort) == 'measured'
-    crossed = measured and preparation.reversals
     slow = slow[kept] if crossed else samples.near(every, slow)
     excluded |= marked(slow & (excluded == 0), STICKING)
     return samples._replace(motion=replace(motion, excluded=excluded))

@@ -261,6 +261,12 @@ def test_samples_at_rest_at_limits_and_saturated_do_not_count(free, run):
     assert excluded_counts(samples.excluded)['at or beyond the effort limit'][0] > 0  # at it
     # The reader holds commands where they are rarer than states; another missing one is unknown.
     assert samples.excluded[3100, 1] == NO_EFFORT
+    # A reversal may leap over the standstill speeds from one state to the next.
+    smooth = prepare(run, free, replace(way, cutoff=50.0))
+    turns = run.time[1:][np.diff(run.velocity[:, 0] > 0.0)]
+    away = np.abs(np.subtract.outer(smooth.motion.time, turns)).min(axis=1)
+    reach = smooth.timing.half * STEP
+    assert (smooth.motion.usable[:, 0] == (away > reach))[np.abs(away - reach) > 2.0 * STEP].all()
 
 
 def test_a_joint_whose_efforts_are_all_zero_has_unknown_efforts(free, run):
