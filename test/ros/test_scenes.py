@@ -10,7 +10,6 @@ import re
 import signal
 import subprocess
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +122,7 @@ def figures(out: Path) -> dict[str, Any]:
 
 def test_an_arm_of_ones_own_is_held_on_the_plane_that_is_planned_for_it(tmp_path, monkeypatch):
     planned = scene.own_scene
-    monkeypatch.setattr(scene, 'own_scene', lambda *x: replace(planned(*x), duration=1.5))
+    monkeypatch.setattr(scene, 'own_scene', lambda *x: planned(*x)._replace(duration=1.5))
     file = str(ROOT / 'urdf' / 'four_dof.urdf.xacro')
     assert main(['scene', file, 'limits_profile:=wide', '--output', str(tmp_path)]) == 0
     [part] = figures(tmp_path / 'plane')['program']['relative']
@@ -132,7 +131,7 @@ def test_an_arm_of_ones_own_is_held_on_the_plane_that_is_planned_for_it(tmp_path
 
 
 def test_every_state_is_answered_with_the_wrench_before_it(tmp_path, monkeypatch):
-    short = replace(scene.SCENES['scara_press'], duration=2.8)
+    short = scene.SCENES['scara_press']._replace(duration=2.8)
     monkeypatch.setitem(scene.SCENES, 'scara_press', short)
     assert main(['scene', 'scara_press', '--output', str(tmp_path)]) == 0
     out = tmp_path / 'scara_press'
@@ -161,7 +160,7 @@ def hold_up(process: subprocess.Popen[bytes], seconds: float) -> None:
 def test_nodes_that_a_busy_machine_holds_up_change_nothing(tmp_path, monkeypatch):
     """A recorder for 0.3 s, some 1000 of the 2000 states kept; a simulator longer than 0.5 s."""
     monkeypatch.setenv(*next(iter(STOPPABLE.items())))
-    short = replace(scene.SCENES['circle'], duration=3.0)
+    short = scene.SCENES['circle']._replace(duration=3.0)
     with own_domain() as domain, SceneProcesses(tmp_path / 'logs', domain) as nodes:
         scene.lockstep_run(short).start(nodes, tmp_path / 'bag')
         deadline = time.monotonic() + 60.0
