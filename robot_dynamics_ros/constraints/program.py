@@ -212,7 +212,7 @@ class NullSpaceTask(NamedTuple):
         stiffness: Array | float = 0.0,
         posture: Array | None = None,
         limit_gain: Array | float = 0.0,
-        limit_margin: float = 0.1,
+        limit_margin: Array | float = 0.1,
     ) -> NullSpaceTask:
         """Return the null-space task of a robot; zero acceleration by default.
 
@@ -222,7 +222,8 @@ class NullSpaceTask(NamedTuple):
             stiffness: Per joint or one for all, 1/s^2.
             posture: Shape (n,), rad or m; the middle of the limits if None.
             limit_gain: Per joint or one for all, rad/s^2 or m/s^2; 0 for unlimited joints.
-            limit_margin: Width of the repulsion zone, a fraction of the joint range, at most 0.5.
+            limit_margin: Width of the repulsion zone, per joint or one for all, a fraction of the
+                joint range, at most 0.5.
 
         Raises:
             ShapeError, NonFiniteError, ParameterError: As of :func:`spread_numbers`; a gain is
@@ -235,7 +236,8 @@ class NullSpaceTask(NamedTuple):
                 raise ParameterError(name, value, 'must not be negative')
             return numbers
 
-        require_positive(limit_margin=limit_margin)
+        margins = spread_numbers('limit_margin', limit_margin, tree.n)
+        require_positive(limit_margin=margins.min())
         limited = np.isfinite(tree.reference_lower) & np.isfinite(tree.reference_upper)
         lower = np.where(limited, tree.reference_lower, -1e6)
         upper = np.where(limited, tree.reference_upper, 1e6)
@@ -244,7 +246,7 @@ class NullSpaceTask(NamedTuple):
             gains('stiffness', stiffness),
             tree.middle if posture is None else array('posture', posture, (tree.n,)),
             np.where(limited, gains('limit_gain', limit_gain), 0.0),
-            np.where(limited, limit_margin * (upper - lower), 1.0),
+            np.where(limited, margins * (upper - lower), 1.0),
             lower,
             upper,
         )

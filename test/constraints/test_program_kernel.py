@@ -125,8 +125,9 @@ def test_states_that_are_no_numbers_give_answers_that_are_none():
 def test_the_null_space_task_damps_returns_and_pushes_off_the_limits():
     tree, v = shipped('four_dof').tree, np.array([0.1, -0.2, 0.3, 0.4])
     lower, upper = tree.position_lower, tree.position_upper
-    task = NullSpaceTask.of(tree, damping=2.0, stiffness=3.0, limit_gain=50.0, limit_margin=0.1)
-    middle, half_zone = 0.5 * (lower + upper), 0.05 * (upper - lower)
+    widths = np.array([0.1, 0.2, 0.3, 0.1])
+    task = NullSpaceTask.of(tree, 2.0, 3.0, limit_gain=50.0, limit_margin=widths)
+    middle, half_zone = 0.5 * (lower + upper), 0.5 * widths * (upper - lower)
     assert_allclose(task.acceleration(middle, v), -2.0 * v, atol=1e-14)
     for q, push in ((upper, -50.0), (lower, 50.0), (lower + half_zone, 50.0 / 4.0)):
         assert_allclose(task.pull(q), push - 3.0 * (q - middle))
