@@ -353,8 +353,7 @@ def test_a_payload_beyond_the_motors_is_refused_while_they_hold_the_arm(terms):
 
     Whoever computes the efforts of the motors.
     """
-    own = {'effort_offset': 0.5}
-    driver = driver_of(TREE, compensated_by_driver=[*terms], defaults=own)
+    driver = driver_of(TREE, compensated_by_driver=[*terms], defaults={'effort_offset': 0.5})
     run, heavy = Driven(driver=driver), {'payload_mass': 100.0, 'payload_frame': 'tool'}
     run.active().state(v=STILL + 0.1)
     acting = run.session.loop.motor_effort()

@@ -146,7 +146,7 @@ class DriverInterface:
             self.command_limit[at], self.drive_limit[at] = tree.effort_limit[at], one.limit
             drives[np.ix_(at, at)] = one.matrix.T
         self.loads = np.vstack([np.eye(tree.n), drives])
-        i = int(self.drive_limit.argmin())
+        i = self.drive_limit.argmin()
         if self.drive_limit[i] <= 0.0:
             problem = f'is {self.effort_offset[i]:g}, beyond the limit'
             remedy = f'give it in N m or N, within {self.drive_limit[i] + own[i]:g}'
