@@ -313,7 +313,7 @@ def prepare(recording: Recording, tree: Robot, preparation: Preparation) -> Samp
     # efforts of such windows are used where they tell more of slow friction than they distort.
     measured = effort_source(recording, preparation.effort) == 'measured'
     crossed = measured and preparation.reversals
-    if smooth.half and not crossed:  # a reversal may leap over the speeds of rest
+    if smooth.half and not measured:  # a reversal may leap over the speeds of rest
         slow[1:] |= np.diff(motion.v_friction > 0.0, axis=0)
     rows = (np.r_[piece] for piece in pieces(every, timing.period))
     kept = np.concatenate([piece[:: smooth.step] for piece in rows])
