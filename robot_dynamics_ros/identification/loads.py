@@ -30,6 +30,7 @@ from robot_dynamics_ros.estimation.regressor import PER_BODY, load_parameters, r
 from robot_dynamics_ros.identification.evidence import Ridge
 from robot_dynamics_ros.identification.identify import Identification, conclude, gather
 from robot_dynamics_ros.identification.unknowns import described
+from robot_dynamics_ros.identification.validation import implausible
 from robot_dynamics_ros.model import Payload, Robot
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.samples import prepare
@@ -244,6 +245,10 @@ def estimate_load(
         ridge = problem.load(gains, values, size)
         values, covariance = ridge.values[:PER_BODY], ridge.covariance()[:PER_BODY, :PER_BODY]
         size = max(abs(float(values[0])), math.sqrt(covariance[0, 0]))
+    if not values[0] > 0.0:
+        asked = 'give the loaded run as BAG, the other one with --unloaded'
+        asked = '; or, if so, '.join([asked, *implausible(arm)])
+        raise RecordingError('the loaded run', f'implies a load of {values[0]:.3g} kg', asked)
     load = _in_frame(problem, values, covariance, gains)
     more = 0.0 if known else math.inf
     names = 'mass_deviation', 'com_deviation', 'inertia_deviation'
@@ -260,13 +265,6 @@ def _in_frame(
     problem: _Difference, values: Array, covariance: Array, gains: DriveGains
 ) -> LoadEstimate:
     """Return a load in its frame; deviations propagated by finite differences."""
-    mass = float(values[0])
-    if not mass > 0.0 or not np.isfinite(values).all():
-        raise RecordingError(
-            'the loaded run',
-            f'implies a load of {mass:.3g} kg',
-            'give the loaded run as BAG, the other one with --unloaded',
-        )
     flat = _flat(problem, values)
     root = np.linalg.cholesky(covariance + 1e-15 * np.eye(PER_BODY) * np.trace(covariance))
     moves = np.array([_flat(problem, values + 1e-3 * step) - flat for step in root.T]) / 1e-3
@@ -276,7 +274,8 @@ def _in_frame(
     known = np.append(deviation[1:4] < vague, np.diag(spread) < np.diag(inertia))
     moments = np.where(known[3:], np.diag(inertia), 0.0)
     inertia = np.where(np.outer(known[3:], known[3:]), inertia, np.diag(moments))
-    payload = Payload(mass, np.where(known[:3], com, 0.0), _possible(inertia), problem.name)
+    com = np.where(known[:3], com, 0.0)
+    payload = Payload(float(values[0]), com, _possible(inertia), problem.name)
     return LoadEstimate(payload, float(deviation[0]), deviation[1:4], spread, gains, known)
 
 
@@ -290,8 +289,7 @@ def _flat(problem: _Difference, values: Array) -> Array:
 
 def _possible(inertia: Array) -> Array:
     """Return the nearest physical inertia tensor: second moments of mass not negative."""
-    symmetric = 0.5 * (inertia + inertia.T)
-    second = 0.5 * np.trace(symmetric) * np.eye(3) - symmetric
+    second = 0.5 * np.trace(inertia) * np.eye(3) - inertia
     sizes, axes = np.linalg.eigh(second)
     second = (axes * np.maximum(sizes, 1e-9)) @ axes.T
     second = 0.5 * (second + second.T)
@@ -325,7 +323,7 @@ def gains_by_load(
                 f'implies a load of {start[0]:.3g} kg',
                 'give the run without the load first, the loaded one second',
             )
-        load = start * mass / max(float(start[0]), 1e-6)
+        load = start * mass / start[0]
         inverse, deviation = problem.inverse_gains(gains, load, still)
         known = (inverse > 0.0) & (deviation < _DETERMINED * np.abs(inverse))
         if not known.any():

@@ -18,6 +18,7 @@ from robot_dynamics_ros.dynamics.joint_terms import joint_inertia
 from robot_dynamics_ros.estimation.accumulate import compared
 from robot_dynamics_ros.estimation.regressor import PER_BODY
 from robot_dynamics_ros.estimation.residual_causes import resolved
+from robot_dynamics_ros.estimation.rest import AT_REST
 from robot_dynamics_ros.identification.bags import BagOutcome, Evidence
 from robot_dynamics_ros.identification.correction import Row, base_rows, delivered
 from robot_dynamics_ros.identification.identify import USED, Identification
@@ -239,11 +240,14 @@ def _left(tree: Robot, evidence: Evidence) -> list[Finding]:
     after, left = evidence.residuals[1], evidence.series.after
     least, remarks = resolved(tree, np.array(after.rms_effort), SMALL), []
     for i, (joint, percent) in enumerate(zip(after.joints, after.percent, strict=True)):
-        if math.isnan(percent) or percent <= _FAIR:
+        if not percent > _FAIR:
             continue
         rest = left[np.isfinite(left[:, i]), i, np.newaxis]
         alike = compared(rest[1:], rest[:-1])[1].item() if len(rest) > 2 else 0.0
         why = 'it varies slowly: compare the plots against velocity and load'
+        speed, squares = np.abs(evidence.series.velocity[:, i]), np.nan_to_num(left[:, i]) ** 2
+        if squares @ (speed < AT_REST * speed.max()) > 0.5 * squares.sum():
+            why = f'most at less than {100 * AT_REST:g} % of its peak speed: it is less when faster'
         if alike < -_ALTERNATES:
             why = 'it alternates from sample to sample: chatter of the controller or the drive'
         elif alike < _ALTERNATES:

@@ -254,10 +254,12 @@ def implausible(identified: Identification, after: Residuals | None = None) -> l
         )
     if after:
         matters = np.array(after.rms) > resolved(nominal, np.array(after.rms_effort), SMALL)
-        percent = np.where(matters, np.nan_to_num(after.percent), 0.0)
+        percent = matters * np.nan_to_num(after.percent)
         if percent.max() > _UNEXPLAINED:
             joint = after.joints[int(np.argmax(percent))]
-            said.append(f'{percent.max():.3g} % of the effort of {joint} remain unexplained')
+            every = ', '.join(map('{} {:.3g} %'.format, after.joints, after.percent))
+            worst = f'{percent.max():.3g} % of the effort of {joint} remain unexplained'
+            said.append(f'{worst} ({every})')
     asked = (
         'check units, gains, the order of joints, gravity, the description, and the load '
         '(--payload LINK measures one)'

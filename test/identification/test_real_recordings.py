@@ -202,6 +202,10 @@ def test_a_load_is_weighed_and_weighs_the_gains(found, tree):
     assert_allclose(gains.factor[1:], 1.0, atol=0.05)
     with pytest.raises(ModelError, match=f"frame '{tree.base_link}': is on the base"):
         estimate_load(found, heavy, tree.base_link, gains)
+    lifted = 2.0 * measured(6).measured_effort - heavy.measured_effort
+    other = replace(found, tree=tree.with_changes(mass=0.1 * tree.mass))
+    with pytest.raises(RecordingError, match='a load of -.* as BAG, .* or, .* would weigh'):
+        estimate_load(other, replace(heavy, measured_effort=lifted), 'fore', loose.gains)
 
 
 def as_described(found, arm):

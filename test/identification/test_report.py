@@ -315,6 +315,14 @@ def test_a_joint_that_is_predicted_worse_is_told_and_much_worse_is_a_warning():
     assert ['worse' in str(verdict) for verdict in told] == [False, False, True, True]
 
 
+def test_what_is_left_at_slow_speed_only_is_told_so():
+    velocity = np.linspace(0.0, 1.0, 100)[:, np.newaxis] * np.ones(3)
+    series = SimpleNamespace(velocity=velocity, after=1.0 * (velocity < [0.015, 0.5, 0.5]))
+    evidence = SimpleNamespace(residuals=(None, residuals(11.0, 11.0, 9.0)), series=series)
+    told = [str(x) for x in report._left(ARM.tree, evidence)]
+    assert ['less than 2 % of its peak speed' in x for x in told] == [True, False]
+
+
 def test_no_link_is_beyond_doubt_other_than_described_if_no_joint_is_predicted_better():
     """Efforts that are late by a sample gave a link 0.09 ± 0.002 kg that it does not have."""
     run = moved(np.random.default_rng(3), measured_arm(heavier=2.0), 8.0)
