@@ -68,7 +68,7 @@ def excite(args: argparse.Namespace) -> int:
 def _bounds(args: argparse.Namespace, frame: str) -> Bounds:
     lower = list(args.lower)
     if args.above is not None:
-        lower[2] = max(lower[2], args.above)  # in this order a NaN stays one, and is refused
+        lower[2] = max(lower[2], args.above)
     return Bounds(
         position=args.position,
         velocity=args.velocity,
@@ -77,6 +77,10 @@ def _bounds(args: argparse.Namespace, frame: str) -> Bounds:
         lower=tuple(lower),
         upper=tuple(args.upper),
     )
+
+
+def _bound(name: str, value: float) -> float:
+    return value if math.isinf(value) else read.number(name, value)
 
 
 def excitation_trajectory(excitation: Excitation, periods: int = 1) -> Fourier:
@@ -130,7 +134,7 @@ COMMANDS = {
                     (end, end, end),
                     f'{name} corner of the box, base frame, m; inf or -inf for no bound',
                     type=float,
-                    check=None,  # by ``Bounds``
+                    check=_bound,
                 )
                 for name, end in (('lower', -math.inf), ('upper', math.inf))
             },

@@ -247,7 +247,7 @@ def _left(tree: Robot, evidence: Evidence) -> list[Finding]:
         why = 'it varies slowly: compare the plots against velocity and load'
         speed, squares = np.abs(evidence.series.velocity[:, i]), np.nan_to_num(left[:, i]) ** 2
         if squares @ (speed < AT_REST * speed.max()) > 0.5 * squares.sum():
-            why = f'most at less than {100 * AT_REST:g} % of its peak speed: it is less when faster'
+            why = f'most below {100 * AT_REST:g} % of its peak speed; it is less when faster'
         if alike < -_ALTERNATES:
             why = 'it alternates from sample to sample: chatter of the controller or the drive'
         elif alike < _ALTERNATES:

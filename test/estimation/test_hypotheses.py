@@ -40,7 +40,8 @@ def test_what_drives_do_not_resolve_is_no_other_robot(size, left, worst):
     sums = ResidualSums.of(np.array([0.0, 1.0]), *columns)
     after = Residuals.of(TREE, sums)
     said = reasons(TREE.mass, after)
-    assert ('80 % of the effort of joint4 remain unexplained (joint1 1.25 %, ' in said) is (size > 1.0)
+    told = '80 % of the effort of joint4 remain unexplained (joint1 1.25 %, ' in said
+    assert told is (size > 1.0)
     assert after.worst == pytest.approx(worst)
 
 

@@ -35,7 +35,7 @@ from robot_dynamics_ros.recordings.recording import Recording
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures('without_curves')]
 
 STEP = 2e-3
-IDENTIFY = 'identify --gravity 0 -9.81 0 --effort-limit 1000'
+IDENTIFY = 'identify --gravity 0 -9.81 0'
 TREE = sample('planar_2r').tree.with_changes(effort_limit=np.full(2, 1e9))
 EXACT = Request(timing='semi_implicit', delay=0, cutoff=None)
 

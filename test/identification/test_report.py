@@ -320,7 +320,7 @@ def test_what_is_left_at_slow_speed_only_is_told_so():
     series = SimpleNamespace(velocity=velocity, after=1.0 * (velocity < [0.015, 0.5, 0.5]))
     evidence = SimpleNamespace(residuals=(None, residuals(11.0, 11.0, 9.0)), series=series)
     told = [str(x) for x in report._left(ARM.tree, evidence)]
-    assert ['less than 2 % of its peak speed' in x for x in told] == [True, False]
+    assert ['below 2 % of its peak speed' in x for x in told] == [True, False]
 
 
 def test_no_link_is_beyond_doubt_other_than_described_if_no_joint_is_predicted_better():
