@@ -141,7 +141,7 @@ class DriverInterface:
         self.drive_limit = self.command_limit.copy()
         for one in self.transmissions:
             at = one.places
-            one.limit = one.limit - own[at]
+            one.limit[:] -= own[at]
             self.position_zero[at] += one.origin / self.position_scale[at]
             self.command_limit[at], self.drive_limit[at] = tree.effort_limit[at], one.limit
             drives[np.ix_(at, at)] = one.matrix.T

@@ -100,7 +100,7 @@ class Transmission:
         self.velocities_of_joints = self.matrix.T
         self.velocities_of_motors = self.efforts_of_joints.T
         self.origin = -np.array(profile.offset or [0.0] * m) @ self.velocities_of_motors
-        self.limit = np.array(profile.motor_effort_limit or [np.inf] * m)
+        self.limit = np.array(profile.motor_effort_limit or [np.inf] * m, dtype=float)
 
     def rates_of_joints(self, rates: Array) -> None:
         r"""Convert effort rate limits of the motors, shape (n,), to limits of the joints.
