@@ -359,7 +359,7 @@ run.session.mode, run._monitor.publish_changes = SessionMode.HOLDING, lambda: {}
 run.requests.worker.close = lambda: {}['nor that']
 node.trigger_deactivate()
 assert ended("KeyError: 'nor this'") and run.session.mode is SessionMode.ENDED
-running.TrajectoryAction = None  # the last part that is built
+running.ControllerMonitor = None  # one of the last parts that are built
 node.trigger_configure()
 assert node._run is None
 assert node._missing.startswith("TypeError: 'NoneType'")

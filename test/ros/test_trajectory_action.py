@@ -235,6 +235,19 @@ def test_a_goal_that_is_accepted_as_the_controller_is_cleaned_up_gets_its_result
     assert node.stop(signal.SIGTERM) == 0
 
 
+def test_goals_that_arrive_as_the_controller_is_cleaned_up_are_rejected(processes, peer):
+    """What they left in the executor for a server that was gone ended the process."""
+    node = processes.start('controller', ARM)
+    client = Client(peer)
+    client.change_state('DEACTIVATE')
+    answers = [client.send_silently(goal())]
+    client.change_state('CLEANUP')
+    answers += [client.send_silently(goal()) for _ in range(5)]
+    peer.spin_until(lambda: all(x.done() for x in answers), 20.0, 'answers to all goals')
+    assert not any(x.result().accepted for x in answers)
+    assert node.stop(signal.SIGTERM) == 0
+
+
 def test_a_goal_that_comes_after_an_error_says_so_with_what_moved(processes, peer):
     """States go on: that there are none is not the reason."""
     given = ARM | {'locked': ['joint4:=0.7'], 'locked_joint_moved': 'stop'}

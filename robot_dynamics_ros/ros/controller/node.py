@@ -16,6 +16,7 @@ from robot_dynamics_ros.control.parts import CONTROLLER
 from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.parameters import Values
 from robot_dynamics_ros.ros.controller.running import RunningController
+from robot_dynamics_ros.ros.controller.trajectory_action import TrajectoryAction
 from robot_dynamics_ros.ros.node import (
     LATCHED,
     STEADY,
@@ -68,6 +69,14 @@ class Controller(LifecycleNode):
         for service in parameter_services(self):
             respond_later(service, partial(self._set_parameters, service.callback))
         refuse_impossible_transitions(self)
+        self._action: TrajectoryAction | None = None
+        try:
+            self._action = TrajectoryAction(self)
+        except ImportError:
+            self.get_logger().info(
+                'control_msgs is not installed: no action ~/follow_joint_trajectory; '
+                'the topic ~/joint_trajectory is available'
+            )
         self._autostart = self.create_timer(_AUTOSTART_S, self._start_when_ready, clock=STEADY)
         if not self._value('autostart'):
             self._autostart.cancel()
@@ -126,6 +135,8 @@ class Controller(LifecycleNode):
         """Brake and send the last safe command if still active; end the goal."""
         if self._run is not None:
             self._run.close()
+        if self._action is not None:
+            self._action.destroy()
 
     def _refused(self, what: str, error: Exception) -> TransitionCallbackReturn:
         """Tell why a transition fails, also by an unexpected error, which rclpy would not log."""
@@ -185,7 +196,9 @@ class Controller(LifecycleNode):
         )
         before = entities(self)
         try:
-            self._run = RunningController(self, parameters, self._topic_description, self._report)
+            self._run = RunningController(
+                self, parameters, self._topic_description, self._report, self._action
+            )
         finally:
             self._opened = entities(self, but=before)
             if self._run is None:

@@ -37,6 +37,7 @@ class RunningController:
         parameters: Its parameters.
         description: URDF text from the topic; used if the parameters name no robot.
         publish_health: Publishes the health immediately.
+        action: Serves the goals; None: no action.
 
     Attributes:
         session: The controller session.
@@ -54,6 +55,7 @@ class RunningController:
         parameters: Values,
         description: str,
         publish_health: Callable[[], None],
+        action: TrajectoryAction | None,
     ) -> None:
         tree, driver = robot_and_driver(parameters, description)
         tolerances = declare_new(node, joint_tolerances(tree.joint_names), 'constraints.')
@@ -71,14 +73,9 @@ class RunningController:
         self._monitor = ControllerMonitor(node, session)
         self._watchdog = node.create_timer(_WATCH_PERIOD_S, self._watch, clock=STEADY)
         self.connection.hear_older(node, lambda: session.controls and self._competitors())
-        self._action: TrajectoryAction | None = None
-        try:
-            self._action = TrajectoryAction(node, requests)
-        except ImportError:
-            self._log.info(
-                'control_msgs is not installed: no action ~/follow_joint_trajectory; '
-                'the topic ~/joint_trajectory is available'
-            )
+        self._action = action
+        if action is not None:
+            action.serve(requests)
         self._log.info(f'{tree.name} under {session.loop.law.name}: {self.connection.describe()}')
         for remark in tree.remarks:
             self._log.warning(remark)
@@ -87,8 +84,8 @@ class RunningController:
 
     def close(self) -> None:
         """Finish if the controller is active, and end session and goals, whatever fails."""
-        end_action = [] if self._action is None else [self._action.destroy]
-        for step in (self.finish, self.session.end, self.requests.worker.close, *end_action):
+        release = [] if self._action is None else [self._action.release]
+        for step in (self.finish, self.session.end, self.requests.worker.close, *release):
             try:
                 step()
             except Exception as error:

@@ -28,32 +28,31 @@ from robot_dynamics_ros.ros.rclpy_compat import end_goals
 
 _MANY = 100  # points of a goal; with more, it is prepared in the background
 _STATE_PERIOD_S = 0.02  # period of ``~/controller_state``
+_CLEANED_UP = 'the controller was cleaned up'
 
 
 class TrajectoryAction:
     """Action server FollowJointTrajectory of a controller node.
 
+    It lasts as long as the node: what a goal that had arrived for a server that was destroyed
+    leaves in the EventsExecutor ends the process.
+
     Args:
         node: The controller.
-        requests: Makes requests to its session.
 
     Raises:
         ImportError: control_msgs is not installed.
     """
 
-    def __init__(self, node: Any, requests: SessionRequests) -> None:
+    def __init__(self, node: Any) -> None:
         from control_msgs.action import FollowJointTrajectory
         from control_msgs.msg import JointTrajectoryControllerState as State
 
-        self._type, self._node = FollowJointTrajectory, node
-        self._session, self._requests = requests.session, requests
-        joints = list(self._session.tree.joint_names)
+        self._node, self._type, self._state_type = node, FollowJointTrajectory, State
+        self._requests: SessionRequests | None = None
         self._active_handle: Any = None
         self._state_due = 0.0
         self._goals: dict[int, tuple[Any, Future]] = {}  # prepared, outcome; by id of the request
-        self._state = State(joint_names=joints)
-        self._state_publisher = node.create_publisher(State, '~/controller_state', 1)
-        self._feedback = FollowJointTrajectory.Feedback(joint_names=joints)
         self._server = ActionServer(
             node,
             FollowJointTrajectory,
@@ -64,29 +63,44 @@ class TrajectoryAction:
             callback_group=ReentrantCallbackGroup(),  # others go on while a goal is prepared
         )
 
-    def destroy(self) -> None:
-        """Abort the goal, send the results of all accepted goals and destroy the server."""
-        reason = 'the controller was cleaned up'
-        self._session.goals.abort(reason)
+    def serve(self, requests: SessionRequests) -> None:
+        """Give the goals to the session of a configured controller from now on."""
+        self._requests, self._session = requests, requests.session
+        joints = list(self._session.tree.joint_names)
+        self._state = self._state_type(joint_names=joints)
+        self._state_publisher = self._node.create_publisher(
+            self._state_type, '~/controller_state', 1
+        )
+        self._feedback = self._type.Feedback(joint_names=joints)
 
-        def end(handle: Any) -> Any:
-            outcome = self._goals[id(handle.request)][1]
+    def release(self) -> None:
+        """Abort all goals of the session, and reject those that come before the next one."""
+        self._requests = None
+        self._session.goals.abort(_CLEANED_UP)
+        for _, outcome in self._goals.values():
             if not outcome.done():  # it has not begun
-                outcome.set_result(Outcome(ResultCode.INVALID_GOAL, reason))
-            return self._result(handle, outcome.result())
+                outcome.set_result(Outcome(ResultCode.INVALID_GOAL, _CLEANED_UP))
 
-        end_goals(self._server, end)
+    def destroy(self) -> None:
+        """Send the results of all released goals, which no executor does any more; then end."""
+        end_goals(
+            self._server,
+            lambda handle: self._result(handle, self._goals[id(handle.request)][1].result()),
+        )
         self._server.destroy()
 
     async def _on_goal(self, request: Any) -> Any:
-        prepared, outcome = Future(), Future()
-        prepare = partial(prepare_goal, self._session, request, outcome.set_result)
+        if self._requests is None:
+            self._node.get_logger().warning('goal rejected: the controller is not configured')
+            return GoalResponse.REJECT
+        prepared, outcome, session = Future(), Future(), self._session
+        prepare = partial(prepare_goal, session, request, outcome.set_result)
         slow = len(request.trajectory.points) > _MANY
         self._requests.submit(prepare, prepared.set_result, slow=slow)
         begins = await prepared
-        error, mode = begins.exception(), self._session.mode
-        if error is not None and mode not in (SessionMode.STOPPED, SessionMode.FAULTED):
-            self._session.remark('warning', f'goal rejected: {error}', f'rejected: {error}')
+        reason = begins.exception() or ('' if self._requests else _CLEANED_UP)
+        if reason and session.mode not in (SessionMode.STOPPED, SessionMode.FAULTED):
+            session.remark('warning', f'goal rejected: {reason}', f'rejected: {reason}')
             return GoalResponse.REJECT
         self._goals[id(request)] = begins, outcome
         return GoalResponse.ACCEPT
@@ -101,9 +115,10 @@ class TrajectoryAction:
         """Execute one goal; its result is sent when this method returns."""
         begins, outcome = self._goals[id(handle.request)]
         try:
-            begins.result()()
-            self._requests.log_remarks()
-            self._active_handle = handle
+            if self._requests is not None:
+                begins.result()()
+                self._requests.log_remarks()
+                self._active_handle = handle
             ended = await outcome
         except RefusedGoalError as error:
             ended = Outcome(ResultCode(error.code), error.reason)
