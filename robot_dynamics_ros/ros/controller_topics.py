@@ -7,6 +7,7 @@ The outputs are the reference and error of each tick, quantities of the law and 
 from __future__ import annotations
 
 import array
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -19,6 +20,7 @@ from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, MultiArrayDimension, MultiArrayLayout, String
+from trajectory_msgs.msg import JointTrajectoryPoint
 
 from robot_dynamics_ros.control.laws.control_law import ConstraintSnapshot
 from robot_dynamics_ros.control.loop import ControlLoop
@@ -32,6 +34,7 @@ from robot_dynamics_ros.ros.conversions import (
     message_class,
     ns_to_stamp,
     state_message,
+    trajectory_point,
     wrench_message,
 )
 from robot_dynamics_ros.ros.node import LATCHED, NEWEST
@@ -199,6 +202,50 @@ class ControllerMonitor:
         values = [snapshot.sigma_min, snapshot.condition, float(snapshot.damped), snapshot.scale]
         condition = Float64MultiArray(layout=self._layout, data=values)
         self.publishers['constraint_condition'].publish(condition)
+
+
+class MotionState:
+    """The motion as joint_trajectory_controller tells it, on ``~/controller_state``.
+
+    Args:
+        node: The controller.
+        session: Its session.
+
+    Raises:
+        ImportError: control_msgs is not installed.
+    """
+
+    def __init__(self, node: Node, session: ControllerSession) -> None:
+        from control_msgs.msg import JointTrajectoryControllerState as State
+
+        self._node, self._session, self._due_ns = node, session, 0
+        self._message = State(joint_names=list(session.tree.joint_names))
+        self._publisher = node.create_publisher(State, '~/controller_state', 1)
+
+    def points(self, header: Any) -> tuple[JointTrajectoryPoint, ...]:
+        """Set the timestamp of a header; return the reference, the measured point, the error."""
+        loop = self._session.loop
+        reference, elapsed = loop.reference, max(loop.generator.progress[0], 0.0)
+        since = round(elapsed * NANO)
+        header.stamp = self._node.get_clock().now().to_msg()
+        return (
+            trajectory_point(since, *reference.rows),
+            trajectory_point(since, loop.q, loop.v),
+            trajectory_point(since, reference.position - loop.q, reference.velocity - loop.v),
+        )
+
+    def publish_if_due(self) -> None:
+        """Publish the state of the last tick, at ``_THROTTLED_HZ``."""
+        now = time.monotonic_ns()
+        if now < self._due_ns or not self._publisher.get_subscription_count():
+            return
+        self._due_ns = now + _THROTTLED_NS
+        loop, state = self._session.loop, self._message
+        state.reference, state.feedback, state.error = self.points(state.header)
+        since = state.reference.time_from_start
+        state.output = JointTrajectoryPoint(time_from_start=since, effort=loop.effort.tolist())
+        state.speed_scaling_factor = loop.generator.speed.factor
+        self._publisher.publish(state)
 
 
 def _doubles(values: Any) -> array.array[float]:

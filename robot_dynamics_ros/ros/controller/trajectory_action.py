@@ -8,26 +8,22 @@ after a state timeout or a fault is accepted and aborted immediately, with the r
 
 from __future__ import annotations
 
-import time
 from functools import partial
 from typing import Any
 
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.task import Future
-from trajectory_msgs.msg import JointTrajectoryPoint
 
 from robot_dynamics_ros.control.goals import Outcome, ResultCode
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.requests import prepare_goal
 from robot_dynamics_ros.errors import RefusedGoalError, RobotDynamicsError
-from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.ros.controller.session_requests import SessionRequests
-from robot_dynamics_ros.ros.conversions import trajectory_point
+from robot_dynamics_ros.ros.controller_topics import MotionState
 from robot_dynamics_ros.ros.rclpy_compat import end_goals
 
 _MANY = 100  # points of a goal; with more, it is prepared in the background
-_STATE_PERIOD_S = 0.02  # period of ``~/controller_state``
 _CLEANED_UP = 'the controller was cleaned up'
 
 
@@ -46,12 +42,10 @@ class TrajectoryAction:
 
     def __init__(self, node: Any) -> None:
         from control_msgs.action import FollowJointTrajectory
-        from control_msgs.msg import JointTrajectoryControllerState as State
 
-        self._node, self._type, self._state_type = node, FollowJointTrajectory, State
+        self._node, self._type = node, FollowJointTrajectory
         self._requests: SessionRequests | None = None
         self._active_handle: Any = None
-        self._state_due = 0.0
         self._goals: dict[int, tuple[Any, Future]] = {}  # prepared, outcome; by id of the request
         self._server = ActionServer(
             node,
@@ -66,12 +60,8 @@ class TrajectoryAction:
     def serve(self, requests: SessionRequests) -> None:
         """Give the goals to the session of a configured controller from now on."""
         self._requests, self._session = requests, requests.session
-        joints = list(self._session.tree.joint_names)
-        self._state = self._state_type(joint_names=joints)
-        self._state_publisher = self._node.create_publisher(
-            self._state_type, '~/controller_state', 1
-        )
-        self._feedback = self._type.Feedback(joint_names=joints)
+        self._motion = MotionState(self._node, self._session)
+        self._feedback = self._type.Feedback(joint_names=list(self._session.tree.joint_names))
 
     def release(self) -> None:
         """Abort all goals of the session, and reject those that come before the next one."""
@@ -141,32 +131,9 @@ class TrajectoryAction:
 
     def publish_feedback(self) -> None:
         """Publish the controller state and the feedback of the goal if they are due."""
-        now = time.monotonic()
-        if now >= self._state_due and self._state_publisher.get_subscription_count():
-            self._state_due = now + _STATE_PERIOD_S
-            self._publish_state()
+        self._motion.publish_if_due()
         if not self._session.goals.feedback_due() or self._active_handle is None:
             return
         feedback = self._feedback
-        feedback.desired, feedback.actual, feedback.error = self._points(feedback.header)
+        feedback.desired, feedback.actual, feedback.error = self._motion.points(feedback.header)
         self._active_handle.publish_feedback(feedback)
-
-    def _points(self, header: Any) -> tuple[JointTrajectoryPoint, ...]:
-        """Set the timestamp of a header; return the reference, the measured point, the error."""
-        loop = self._session.loop
-        reference, elapsed = loop.reference, max(loop.generator.progress[0], 0.0)
-        since = round(elapsed * NANO)
-        header.stamp = self._node.get_clock().now().to_msg()
-        return (
-            trajectory_point(since, *reference.rows),
-            trajectory_point(since, loop.q, loop.v),
-            trajectory_point(since, reference.position - loop.q, reference.velocity - loop.v),
-        )
-
-    def _publish_state(self) -> None:
-        loop, state = self._session.loop, self._state
-        state.reference, state.feedback, state.error = self._points(state.header)
-        since = state.reference.time_from_start
-        state.output = JointTrajectoryPoint(time_from_start=since, effort=loop.effort.tolist())
-        state.speed_scaling_factor = loop.generator.speed.factor
-        self._state_publisher.publish(state)
