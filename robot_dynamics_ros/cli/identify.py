@@ -93,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
     plan = identified.plan
     told = plan_remarks(plan, args)
     if refused := [*_broken(gathered), *implausible(identified)]:
-        return _refused([*told, *refused])
+        return _refused(refused, told)
     if args.validate:
         proof = f'validated on {listed(args.validate)}'
         pattern, trial = sources[0], Trial.of(identified)
@@ -108,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
         trial = _crossed(*_halves(gathered), plan, args.prior_weight)
     evidence, results = prove(gathered, proofs, trial, _jobs(args))
     if nonsense := implausible(identified, evidence.residuals[1]):
-        return _refused([*told, *nonsense])
+        return _refused(nonsense, told)
     problems = _problems(identified, evidence, args.most)
     findings = [Finding('error', problem) for problem in problems]
     findings += [Finding('warning', remark) for remark in (*told, *evidence.remarks)]
@@ -285,11 +285,10 @@ def _broken(bags: Sequence[BagOutcome]) -> list[str]:
     ]
 
 
-def _refused(reasons: Sequence[str]) -> int:
-    """Print why nothing is written; return the exit code."""
-    print(
-        *(f'error: {reason}' for reason in reasons), 'nothing written', sep='\n', file=sys.stderr
-    )
+def _refused(reasons: Sequence[str], remarks: Sequence[str]) -> int:
+    """Print remarks, and why nothing is written; return the exit code."""
+    warnings, errors = (f'warning: {x}' for x in remarks), (f'error: {x}' for x in reasons)
+    print(*warnings, *errors, 'nothing written', sep='\n', file=sys.stderr)
     return 1
 
 

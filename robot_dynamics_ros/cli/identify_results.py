@@ -210,6 +210,8 @@ def weigh(args: argparse.Namespace, learn: Learn) -> int:
 def _payload(args: argparse.Namespace, learn: Learn) -> tuple[str, str, list[str]]:
     if len(args.bags) != 1:
         raise ConfigurationError('--payload', f'has {len(args.bags)} bags', 'give the loaded run')
+    if not args.unloaded and args.prior_weight != 1.0:
+        raise ConfigurationError('--prior-weight', 'has no effect alone', 'add --unloaded')
     identified, (source, *_), _ = learn(args.unloaded or args.bags)
     loaded = _with_load(replace(source, path=str(args.bags[0])))
     described = not args.unloaded

@@ -16,12 +16,13 @@ The pseudo-inverse :math:`\Gamma^{\#}` and the projector P are in ``damped_inver
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
 
 from robot_dynamics_ros.constraints.damped_inverse import Singularity, TaskInverse
-from robot_dynamics_ros.errors import known_name
+from robot_dynamics_ros.errors import ShapeError, known_name
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.spatial.validation import (
     array,
@@ -45,8 +46,15 @@ def task_acceleration(beta: Array, f: Array, f_dot: Array, G0: Array, G1: Array)
     beta = scalars('beta', beta, ('m',))
     m = len(beta)
     f, f_dot = scalars('f', f, (m,)), scalars('f_dot', f_dot, (m,))
-    G0, G1 = gain_matrix('G0', G0, m), gain_matrix('G1', G1, m)
+    G0, G1 = _gains('G0', G0, m), _gains('G1', G1, m)
     return -(beta + G1 @ f_dot + G0 @ f)
+
+
+def _gains(name: str, gain: Array, m: int) -> Array:
+    """Return numbers or symbols of shape (m, m), or see :func:`.gain_matrix`."""
+    with suppress(ShapeError):
+        return scalars(name, gain, (m, m))
+    return gain_matrix(name, gain, m)
 
 
 def commanded_acceleration(inverse: TaskInverse, u: Array, v: Array) -> Array:

@@ -262,6 +262,7 @@ class ControllerSession(SessionModes):
         """Change whether the arm carries a payload, and which."""
         self.carrying = carried
         self.loop.set_payload(payload)
+        self._tell_if_it_sinks()
 
     def require_bearable(self, payload: Payload | None, *, carried: bool) -> None:
         """Reject an invalid payload, and one that an active arm cannot bear where it is.
@@ -282,6 +283,10 @@ class ControllerSession(SessionModes):
         """Return which joint bears gravity with one payload, and not with another; '' if none."""
         return '' if self.overloaded(before) else self.overloaded(after)
 
+    def _tell_if_it_sinks(self) -> None:
+        if self.controls and (sinks := self.overloaded(self.loop.load.tree, scaled=True)):
+            self.remark('warning', f'{sinks}: the arm will sink')
+
     def configure(self, parameters: dict[str, Any], follower: ControlLaw | None) -> None:
         """Apply changed parameters; a goal that the law ignores from now on is aborted.
 
@@ -298,7 +303,6 @@ class ControllerSession(SessionModes):
         self.configure_parts()
         if self._ignored:
             self.goals.abort(self._ignored)
-        if self.controls and (sinks := self.overloaded(self.loop.load.tree, scaled=True)):
-            self.remark('warning', f'{sinks}: the arm will sink')
+        self._tell_if_it_sinks()
         if not self.loop.law.needs_enabling:
             self._handle(SessionEvent.ENABLE)

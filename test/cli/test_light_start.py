@@ -92,6 +92,7 @@ commission scara --driver-profile ur --bag x --seconds 3 | --seconds: has no eff
 identify x --output x --gains x x --load 1     | BAG: has no effect with --gains
 identify --output x --gains x x --load 1       | --gains: lacks --load or --driver-profile
 identify x --output x --payload l4 --most 3    | --most: has no effect with --payload
+identify x --output x --payload l4 --prior-weight 2 | --prior-weight: has ... alone; add --unl
 identify x --output x --load 3                 | --load: has no effect alone; add --gains
 analyze x --jobs 2 --scheduler tcp://x:1       | --jobs: has no effect with --scheduler
 """)

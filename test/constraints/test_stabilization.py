@@ -3,6 +3,7 @@
 
 import numpy as np
 import pytest
+import sympy
 from numpy.testing import assert_allclose, assert_array_equal
 
 from robot_dynamics_ros.constraints.damped_inverse import Singularity, TaskInverse
@@ -10,6 +11,7 @@ from robot_dynamics_ros.constraints.stabilization import (
     effort,
     gain_matrix,
     stabilizing_effort,
+    task_acceleration,
 )
 from robot_dynamics_ros.control.laws.program_effort import largest_scale
 
@@ -21,6 +23,13 @@ def given(rng, m, n=4):
     gains = [x @ x.T + np.eye(m) for x in rng.normal(size=(2, m, m))]
     vectors = rng.normal(size=(3, m))
     return A, rng.normal(size=n), rng.normal(size=(m, n)), *vectors, *gains, rng.normal(size=n)
+
+
+def test_the_commanded_acceleration_of_symbols_is_the_formula():
+    """With gains that are symbols, to design them."""
+    a, b, f, rate = sympy.symbols('a b f rate')
+    gains = np.array([[a]]), np.array([[b]])
+    assert task_acceleration([0.0], [f], [rate], *gains).tolist() == [-(b * rate + a * f)]
 
 
 @pytest.mark.parametrize('inverse', ['euclidean', 'inertia', 'metric'])

@@ -339,8 +339,11 @@ def test_an_arm_that_permitted_efforts_or_motors_do_not_hold_is_said_once():
     tree = TREE.with_changes(effort_limit=np.where(np.arange(4) == 1, 1.0, TREE.effort_limit))
     weak = StillArm(ControllerSession(tree, GIVEN), PLACE).active()
     needed = abs(GRAVITY[1]) - TREE.coulomb_friction[1]
+    loaded = Driven({'effort_scale': 0.5}).active()
+    loaded.change(payload_mass=2.0, payload_frame='tool')
     for arm, expected in (
         (run, 'are permitted: the arm will sink'),
+        (loaded, "at joint 'joint4', 1.5 N m are permitted: the arm will sink"),
         (weak, f"gravity needs {needed:.3g} N m at joint 'joint2', 1 N m are its limit: the arm"),
     ):
         (said,) = arm.said('warning')
