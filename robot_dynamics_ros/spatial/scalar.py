@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from robot_dynamics_ros.errors import ShapeError
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -136,8 +138,15 @@ def cross(a: Sequence[Scalar] | Array, b: Sequence[Scalar] | Array) -> Array:
 
 
 def cross_matrix(a: Sequence[Scalar] | Array) -> Array:
-    """Return the skew-symmetric matrix with ``cross_matrix(a) @ b == cross(a, b)``, (3, 3)."""
-    a0, a1, a2 = a
+    """Return the skew-symmetric matrix with ``cross_matrix(a) @ b == cross(a, b)``, (3, 3).
+
+    Raises:
+        ShapeError: a is not of shape (3,).
+    """
+    try:
+        a0, a1, a2 = a
+    except (TypeError, ValueError):
+        raise ShapeError('a vector', np.shape(a), '(3,)') from None
     return np.array([[0, -a2, a1], [a2, 0, -a0], [-a1, a0, 0]])
 
 

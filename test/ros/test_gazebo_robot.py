@@ -156,6 +156,20 @@ def test_in_lockstep_forces_come_from_the_topics_of_the_controller(monkeypatch):
     np.testing.assert_array_equal(steps, np.outer([1, -1], load_robot(URDF).effort_limit))
 
 
+def test_a_report_counts_from_the_last_one(monkeypatch):
+    world, times = SimpleNamespace(steps=0, step=Mock()), iter((10.0, 12.0, 15.0, 19.0))
+    monkeypatch.setattr('robot_dynamics_ros.ros.gazebo_robot.SteppedWorld', lambda *_: world)
+    monkeypatch.setattr('time.monotonic', lambda: next(times))
+    given = {'robot_description': URDF, 'world': '', 'step_ns': 1_000_000}
+    driven = CommandedWorld(Mock(), 'scara', given)
+    driven.begin()
+    world.steps = 500
+    assert driven.report() == 'lockstep: 0.500 s; real-time factor 0.250'
+    assert [driven.report(), driven.report()] == [
+        f'lockstep: no command for {seconds} s' for seconds in (3, 4)
+    ]
+
+
 def test_the_pose_is_written_as_gazebo_reads_it():
     """Oracle: SciPy's rotation about fixed axes x, y, z."""
     pose = [0.1, -0.2, 0.3, 0.4, -0.5, 2.0]

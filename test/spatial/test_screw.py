@@ -72,3 +72,6 @@ def test_the_operators_run_over_symbols_and_keep_exact_zeros():
 def test_a_bracket_of_another_length_is_refused_with_its_shape():
     with pytest.raises(ShapeError, match=r'a has shape \(4,\); expected \(3,\) or \(6,\)'):
         force_cross(np.zeros(4))
+    for made in (lambda: wrench_transform(R, P[:2]), lambda: spatial_inertia(1.0, 0.3, J)):
+        with pytest.raises(ShapeError, match=r'a vector has shape \(.*\); expected \(3,\)'):
+            made()
