@@ -201,7 +201,7 @@ def _print(robot: str, runs: Sequence[DemoRun]) -> None:
     rows = [(title, *(column[title] for column in columns)) for title in columns[0]]
     joints = zip(runs[0].result.joints, _moves(runs[0]), strict=True)
     still = ', '.join(name for name, moves in joints if not moves)
-    text = f'this motion hardly moves {still}: their errors tell nothing' if still else ''
+    text = f'this motion hardly moves {still}, whose errors tell nothing' if still else ''
     print_table(ReportTable(('', *(_TITLES[run.law] for run in runs)), rows, robot, text))
 
 

@@ -186,5 +186,5 @@ def _fault(tree: Robot, joint: int, inertia: float, alone: float) -> ModelError:
         f'joint {tree.joint_names[joint]!r}',
         f'mass matrix is not positive definite: the joint has an inertia of {inertia:.3g} '
         f'{"kg" if tree.joint_is_prismatic[joint] else "kg m^2"}; it moves {listed}',
-        f'{lacking}, or lock the joint; new_robot --estimate-inertia takes them from shapes',
+        f'{lacking}, or lock the joint; new_robot --estimate-inertia 2000 takes them from shapes',
     )

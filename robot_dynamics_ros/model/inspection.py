@@ -339,7 +339,7 @@ def _check_links(
         reports.append(report)
         if not is_child and link.inertial.mass > 0.0 and not report.principal_moments.any():
             problem = 'has no moments of inertia'
-            remedy = 'it acts as a point mass: give them, or new_robot --estimate-inertia'
+            remedy = 'it acts as a point mass: give them, or new_robot --estimate-inertia 2000'
             findings += [warning(culprit, problem, remedy)] if mover else []
         elif mover:
             findings += link_findings(link, report, origins[link.name], longest)
@@ -349,7 +349,7 @@ def _check_links(
             problem = 'has no <inertial>, and no link fixed to it has one'
             remedy = (
                 f'joint {mover.name!r} moves it: give its mass and inertia, or estimate them '
-                'from its shapes: new_robot --estimate-inertia'
+                'from its shapes: new_robot --estimate-inertia 2000'
             )
             # As a coupler of a loop, or a follower, where other links have mass.
             light = mover.mimic or mover.name in passive

@@ -53,7 +53,7 @@ rates: {latency_us: {p50: 1.0, p99: 2.0}, commands: 7}
 """)
     own = more | {'tracking': more['tracking'] | one.result.figures['tracking']}
     demo._print('arm', [one._replace(result=one.result._replace(figures=own))])
-    assert 'this motion hardly moves b: their errors tell nothing' in capsys.readouterr().out
+    assert 'this motion hardly moves b, whose errors tell nothing' in capsys.readouterr().out
 
 
 def test_a_bag_that_lacks_the_last_states_is_no_result(monkeypatch):
