@@ -296,6 +296,7 @@ def test_while_a_law_is_built_states_are_answered_and_what_stops_the_arm_begins_
 #: after a cleanup, if simulated time began while it was configured, or the configuration failed.
 INSIDE = """
 import sys
+from unittest.mock import Mock
 import rclpy
 from rclpy.parameter import Parameter
 from robot_dynamics_ros.control.modes import SessionMode
@@ -359,10 +360,12 @@ run.session.mode, run._monitor.publish_changes = SessionMode.HOLDING, lambda: {}
 run.requests.worker.close = lambda: {}['nor that']
 node.trigger_deactivate()
 assert ended("KeyError: 'nor this'") and run.session.mode is SessionMode.ENDED
-running.ControllerMonitor = None  # one of the last parts that are built
+node._action = Mock()
+running.ParameterRequests.publish = lambda _: {}['nor the last']
 node.trigger_configure()
 assert node._run is None
-assert node._missing.startswith("TypeError: 'NoneType'")
+assert node._missing == "KeyError: 'nor the last'"
+assert not node._action.serve.called  # no goal for what failed
 assert set(entities(node)) == {*before, clock}
 print('as expected')
 """

@@ -74,13 +74,13 @@ class RunningController:
         self._watchdog = node.create_timer(_WATCH_PERIOD_S, self._watch, clock=STEADY)
         self.connection.hear_older(node, lambda: session.controls and self._competitors())
         self._action = action
-        if action is not None:
-            action.serve(requests)
         self._log.info(f'{tree.name} under {session.loop.law.name}: {self.connection.describe()}')
         for remark in tree.remarks:
             self._log.warning(remark)
         self.parameters.log_law_remarks()
         self.parameters.publish()
+        if action is not None:  # last: it remains if anything before fails
+            action.serve(requests)
 
     def close(self) -> None:
         """Finish if the controller is active, and end session and goals, whatever fails."""
