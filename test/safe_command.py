@@ -17,7 +17,7 @@ class SafeCommand:
         n = len(guard.active) if limiter is None else len(limiter.limits)
         self.limiter = EffortLimiter(np.full(n, 1e300)) if limiter is None else limiter
         self.guarded = guard is not None
-        none = SimpleNamespace(bounds=np.zeros((11, n)), active=np.zeros(n))
+        none = SimpleNamespace(bounds=np.zeros((n + 11, n)), active=np.zeros(n))
         self.states, self.efforts = np.zeros((3, n)), np.zeros((2, n))
         arrays = tuple(self.states), tuple(self.efforts)
         self.filter = SafetyFilter(*arrays, self.limiter, guard or none, transmissions)

@@ -42,7 +42,7 @@ from robot_dynamics_ros.symbolic.kernel import KernelSet
 _REST = 0.002  # share of the velocity limits below which an arm is at rest
 #: Motion of a joint, rad or m, within which inertias count as unchanged.
 _SAME_POSTURE = 0.05
-_ADAPTING = 20  # ticks over which the guard adapts to a posture, so that no effort steps
+_ADAPTING = 0.02  # duration in which the guard adapts to a posture, so that no effort steps, s
 
 
 class ControlLoop:
@@ -118,7 +118,7 @@ class ControlLoop:
         self.force, self.wrench = ForceSensor(tree), TargetWrench()
         self.limiter = EffortLimiter(tree.effort_limit)
         self.transfer = Transfer(self.limiter)
-        self.guard = JointLimitGuard(tree, 1.0)  # fitted at the start
+        self.guard = JointLimitGuard(tree, np.eye(tree.n))  # fitted at the start
         states, efforts = (self.q, self.v, self._gravity), (self._desired, self.transfer.effort)
         joined = self.driver.transmissions
         self._filter = SafetyFilter(states, efforts, self.limiter, self.guard, joined)
@@ -197,7 +197,7 @@ class ControlLoop:
         """Fit guard and law again once arm, load or settings changed; called after a tick."""
         np.subtract(self.q, self._fitted, out=self._moved)
         if max(map(abs, self._moved.tolist())) > _SAME_POSTURE or self.load.changing:
-            self._fit_guard(_ADAPTING)
+            self._fit_guard(round(_ADAPTING / self.settings.period))
             self.acting.adapt(self.q)
         else:
             self.guard.approach()
@@ -206,12 +206,12 @@ class ControlLoop:
         """Fit the guard to load and posture; it brakes with half of the permitted effort."""
         self._fitted[:] = self.q
         M = inertia_of(self.kernels.inverse_dynamics, self.tree, self.q)
-        apparent = 1.0 / np.diag(np.linalg.pinv(M, hermitian=True))
         part, sampling = 0.5 * self.settings.effort_scale, self.settings.sampling
         # What the driver bears takes nothing of the command.
         bears = 'gravity' in self.driver.profile.compensated_by_driver
         limit = self.tree.effort_limit if bears else self.limiter.limits
-        self.guard.fit(self.tree, np.diag(M), part, sampling, apparent, ticks, limit)
+        passive = self.law.passive
+        self.guard.fit(self.tree, M, part, sampling, max(ticks, 1), limit, passive)
         self.guard.approach()
 
     # Which law acts ------------------------------------------------------------------------------
@@ -255,6 +255,7 @@ class ControlLoop:
         following = self._next
         if self.law is former:
             self.law = law
+            self._fitted.fill(np.inf)
         if later and not alike:
             return
         if following is former:

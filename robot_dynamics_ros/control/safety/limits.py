@@ -14,29 +14,38 @@ The acceleration towards the limit is bounded so that the speed converges to thi
 
 .. math:: a \le \gamma\,(w_{max} - w) - w\,\frac{dw_{max}}{dd},
 
-and the effort by :math:`g + \bar m` times that bound, with gravity g and the joint's constant
-inertia :math:`\bar m`. The bound is at least :math:`-\rho w`, so that a joint that moves away from
-the limit may be stopped within about a period. Efforts within the bound are not changed. The bound
-is extended by the friction of the joint, less so the nearer the speed is to :math:`w_{max}`: for a
-light joint with high friction, friction takes most of the effort. Beyond the limit (d < 0) the
-joint returns with :math:`w_{max} = \max(\gamma d, -w_{back})`, at low speed so that the guard does
-not throw the arm, and with no more than :math:`a_b`.
+at least :math:`-\rho w`, so that a joint that moves away from the limit may be stopped within
+about a period. By the model, efforts :math:`\tau` accelerate the joints by
+
+.. math:: a = (M + h D)^{-1}(\tau - g - D v - \tau_C)
+
+with gravity g, damping D over the period h, and Coulomb friction :math:`\tau_C`, which takes what
+it can. The efforts of the joints whose accelerations exceed their bounds are changed so that they
+meet them, while all other joints keep their efforts, and yield: an effort moves a joint whose axis
+nearly coincides with another one's much more than if that one were held. The friction of the joint
+itself counts less, the nearer its speed is to :math:`w_{max}`: of a light joint, friction takes
+most of the effort. Beyond the limit (d < 0) the joint returns with
+:math:`w_{max} = \max(\gamma d, -w_{back})`, at low speed so that the guard does not throw the arm,
+and with no more than :math:`a_b`, for which all other joints count as held.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from robot_dynamics_ros.dynamics.sampled_loop import (
+    CONTINUOUS,
     Sampling,
     fastest_frequency,
     largest_damping,
 )
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import Robot
+from robot_dynamics_ros.spatial.linear_algebra import solve_positive_definite
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum, minimum, select, sqrt
 
 #: Time constant of the decay of the last command without a fallback, s.
@@ -51,8 +60,8 @@ GUARD_RATE = 25.0
 FOLLOWED = 20.0
 #: Least share of the effort limit with which the guard brakes where gravity leaves less.
 _LEAST_ROOM = 0.1
-#: Least apparent inertia by which gamma is lowered, as a share of that with all other joints held.
-_LEAST_YIELDING = 0.003
+#: Rounds of the search for the joints on which the guard acts: each of them moves others.
+_ROUNDS = 3
 
 
 class EffortLimiter:
@@ -229,12 +238,13 @@ def _exceeds(x: Scalar, limit: Scalar) -> Scalar:
 class JointLimitGuard:
     """Bounds efforts near the position limits of the joints.
 
-    Validity: each joint is treated separately with a constant inertia. Dynamic coupling is
-    ignored, so a limit may be exceeded slightly under fast motion of other joints. Only viscous
-    and Coulomb friction extend the bound; other friction is additional braking.
+    Validity: the inertia is that of one posture, and velocity products are ignored, so a limit may
+    be exceeded slightly under fast motion of other joints. Only viscous and Coulomb friction
+    extend the bound; other friction is additional braking.
 
     Attributes:
-        bounds: A column of ``GuardBounds`` per joint, shape (11, n).
+        bounds: Inverse of the inertia, and a column of ``GuardBounds`` per joint, shape
+            (n + 10, n).
         active: Number of ticks in which each joint's effort was changed, shape (n,).
 
     Args:
@@ -243,8 +253,8 @@ class JointLimitGuard:
         braking: See :meth:`fit`.
     """
 
-    def __init__(self, tree: Robot, inertia: Any, braking: float = 0.5) -> None:
-        self.bounds, self._fitted = np.zeros((2, len(GuardBounds._fields), tree.n))
+    def __init__(self, tree: Robot, inertia: Array, braking: float = 0.5) -> None:
+        self.bounds, self._fitted = np.zeros((2, tree.n + len(GuardBounds._fields), tree.n))
         self.active, self._ticks = np.zeros(tree.n), 0
         self.fit(tree, inertia, braking)
         self.approach()
@@ -252,48 +262,53 @@ class JointLimitGuard:
     def fit(
         self,
         tree: Robot,
-        inertia: Any,
+        inertia: Array,
         braking: float,
-        sampling: Sampling | None = None,
-        apparent: Any = math.inf,
+        sampling: Sampling = CONTINUOUS,
         ticks: int = 1,
         limit: Array | None = None,
+        passive: Sequence[int] = (),
     ) -> None:
         """Compute the bounds, which apply after calls of :meth:`approach`.
 
         Args:
             tree: The robot with position limits (joints without are not guarded) and effort
                 limits.
-            inertia: Effective inertia of each joint, shape (n,), kg m^2 or kg; positive.
+            inertia: Mass matrix plus armature, shape (n, n), kg m^2 or kg.
             braking: Fraction of the effort limit that the guard may use to brake, in (0, 1].
             sampling: Of the loop: gamma is at most half of its largest stable frequency, rho half
-                of its largest stable damping; None: ``GUARD_RATE`` and 0.
-            apparent: Inertia of each joint while the others yield, shape (n,), kg m^2 or kg: what
-                an effort moves within a period. Where it is smaller, so are gamma and rho.
+                of its largest stable damping.
             ticks: Calls of :meth:`approach` after which the bounds apply.
             limit: Permitted effort, shape (n,), N m or N; None: the effort limits.
+            passive: Joints without a drive, which a loop holds: they are not guarded.
         """
-        masses = inertia * np.ones(tree.n)
-        rate, stopping = GUARD_RATE * np.ones(tree.n), np.zeros(tree.n)
-        if sampling is not None:
-            yields = np.clip(apparent / masses, _LEAST_YIELDING, 1.0)
-            rate = np.minimum(rate, 0.5 * fastest_frequency(sampling, 1.0, 'none') * yields)
-            stopping = 0.5 * largest_damping(sampling) * yields
+        masses = np.diag(inertia)
+        rate = min(GUARD_RATE, 0.5 * fastest_frequency(sampling, 1.0, 'none'))
         brake = braking * tree.effort_limit / masses
+        # Damping acts within the period, on joints of hardly any inertia most of all.
+        held = inertia + np.diag(sampling.period * tree.damping)
+        driven = np.ix_(*2 * [np.setdiff1d(np.arange(tree.n), passive)])
         self._ticks = ticks
-        self._fitted[:] = GuardBounds(
-            masses,
-            tree.position_lower,
-            tree.position_upper,
-            brake,
-            linear=brake / (rate * rate),
-            return_speed=np.minimum(RETURN_SPEED * tree.velocity_limit, brake / rate),
-            damping=tree.damping,
-            coulomb=tree.coulomb_friction,
-            rate=rate,
-            stopping=stopping,
-            limit=tree.effort_limit if limit is None else limit,
+        self._fitted[: tree.n] = 0.0
+        self._fitted[driven] = np.linalg.pinv(held[driven], hermitian=True)
+        self._fitted[tree.n :] = np.broadcast_arrays(
+            *GuardBounds(
+                masses,
+                tree.position_lower,
+                tree.position_upper,
+                brake,
+                linear=brake / (rate * rate),
+                return_speed=np.minimum(RETURN_SPEED * tree.velocity_limit, brake / rate),
+                damping=tree.damping,
+                coulomb=tree.coulomb_friction,
+                rate=rate,
+                stopping=0.5 * largest_damping(sampling) if sampling.period else 0.0,
+                limit=tree.effort_limit if limit is None else limit,
+            )
         )
+        ends = self._fitted[tree.n + 1 : tree.n + 3]
+        ends[:, list(passive)] = [[-math.inf], [math.inf]]
+        self.bounds[tree.n + 1 : tree.n + 3] = ends  # at once: there is no way to infinity
 
     def approach(self) -> None:
         """Move the bounds a tick towards those of the last fit."""
@@ -332,39 +347,52 @@ class GuardBounds(NamedTuple):
 
 
 def confined_effort(
-    x: Scalar, w: Scalar, g: Scalar, tau: Scalar, joint: GuardBounds
-) -> tuple[Scalar, Scalar]:
-    """Return a joint's bounded effort, and 1 if it differs from ``tau``, else 0.
+    q: Array, v: Array, g: Array, tau: Array, bounds: Array
+) -> tuple[Array, Array]:
+    """Return the bounded efforts, and 1 for each that is changed, else 0; all of shape (n,).
 
     Args:
-        x: Position, rad or m.
-        w: Velocity, rad/s or m/s.
-        g: Gravity force, N m or N.
-        tau: Effort, N m or N; NaN is returned as NaN.
-        joint: Parameters of the joint.
+        q: Positions, rad or m.
+        v: Velocities, rad/s or m/s.
+        g: Gravity forces, N m or N.
+        tau: Efforts, N m or N; NaN is returned as NaN.
+        bounds: Of the guard.
     """
-    confined = _bounded(joint.upper - x, w, g, tau, tau, joint)
-    confined = -_bounded(x - joint.lower, -w, -g, -tau, -confined, joint)
-    return confined, select(confined, tau, 1.0, select(tau, confined, 1.0, 0.0))
+    n = len(q)
+    inverse, joint = bounds[:n], GuardBounds(*bounds[n:])
+    permitted = clipped(tau, joint.limit)
+    moving = permitted - g - joint.damping * v
+    moving = moving - clipped(moving, joint.coulomb)
+    # A joint's own friction counts in part only.
+    own, change = np.diag(inverse), 0.0 * tau
+    a = inverse @ moving + own * (permitted - g - moving)
+    high = _highest(joint.upper - q, v, g, own, joint)
+    low = -_highest(q - joint.lower, -v, -g, own, joint)
+    for _ in range(_ROUNDS):
+        without = a - inverse @ change + own * change  # with the changes of all others
+        met = minimum(maximum(without, low), high)
+        acts = select(0.0, magnitude(without - met), 1.0, 0.0)
+        among = inverse * np.outer(acts, acts) + np.diag(1.0 - acts)
+        change = solve_positive_definite(among, acts * (a - met))
+    return select(0.0, acts, permitted - change, tau), acts
 
 
-def _bounded(
-    d: Scalar, w: Scalar, g: Scalar, tau: Scalar, effort: Scalar, joint: GuardBounds
-) -> Scalar:
-    """Return an effort, bounded at distance d from a limit; all are positive towards the limit.
+def _highest(d: Array, w: Array, g: Array, own: Array, joint: GuardBounds) -> Array:
+    """Return the highest accelerations towards limits without the joints' own friction.
 
-    The bound is above g while the joint is inside and does not move towards the limit: it then
-    holds only for efforts ``tau``, before any bound, that exceed g.
+    Args:
+        d: Distance to the limit; what follows is positive towards it.
+        w: Velocity.
+        g: Gravity force.
+        own: Acceleration of each joint per unit of its effort.
+        joint: Parameters of the joints.
     """
     # What weighs far more than its motor bears hangs on a loop, or falls whatever is done.
     room = maximum(magnitude(joint.limit + g), _LEAST_ROOM * joint.limit)
     brake = minimum(joint.brake, room / joint.mass)
     joint = joint._replace(brake=brake, linear=brake / (joint.rate * joint.rate))
-    most = g + joint.mass * acceleration_bound(d, w, joint)
-    extension = _friction_extension(d, w, joint, joint.damping * w + joint.coulomb)
-    bounded = select(most, effort, minimum(effort, most + extension), effort)
-    inside = select(0.0, w, bounded, select(d, 0.0, bounded, effort))
-    return select(g, tau, bounded, inside)
+    friction = _friction_extension(d, w, joint, joint.damping * w + joint.coulomb)
+    return own * friction + acceleration_bound(d, w, joint)
 
 
 def acceleration_bound(d: Scalar, w: Scalar, joint: GuardBounds) -> Scalar:

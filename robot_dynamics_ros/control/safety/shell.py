@@ -111,7 +111,7 @@ def _filter_function(transmissions: tuple[Transmission, ...], n: int) -> Kernel:
         partial(filter_formulas, transmissions),
         n,
         numbers=4,
-        guard=n * len(GuardBounds._fields),
+        guard=n * (n + len(GuardBounds._fields)),
         state=n * len(LimiterState._fields),
         bounds=n * len(LimiterBounds._fields),
         fused=False,
@@ -150,7 +150,7 @@ def filter_formulas(
     """
     n, (weight, slew, step, guarded) = len(q), numbers
     tau = blended(weight, before, desired)
-    confined, counted = confined_effort(q, v, gravity, tau, GuardBounds(*guard.reshape(-1, n)))
+    confined, counted = confined_effort(q, v, gravity, tau, guard.reshape(-1, n))
     tau, counted = select(guarded, 0.5, tau, confined), select(guarded, 0.5, 0.0, counted)
     total = tau.sum(keepdims=True)
     old, limits = LimiterState(*state.reshape(-1, n)), LimiterBounds(*bounds.reshape(-1, n))
