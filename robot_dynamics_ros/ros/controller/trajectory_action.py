@@ -80,15 +80,15 @@ class TrajectoryAction:
         self._server.destroy()
 
     async def _on_goal(self, request: Any) -> Any:
-        if self._requests is None:
+        if (requests := self._requests) is None:
             self._node.get_logger().warning('goal rejected: the controller is not configured')
             return GoalResponse.REJECT
-        prepared, outcome, session = Future(), Future(), self._session
+        prepared, outcome, session = Future(), Future(), requests.session
         prepare = partial(prepare_goal, session, request, outcome.set_result)
         slow = len(request.trajectory.points) > _MANY
-        self._requests.submit(prepare, prepared.set_result, slow=slow)
+        requests.submit(prepare, prepared.set_result, slow=slow)
         begins = await prepared
-        reason = begins.exception() or ('' if self._requests else _CLEANED_UP)
+        reason = begins.exception() or ('' if self._requests is requests else _CLEANED_UP)
         if reason and session.mode not in (SessionMode.STOPPED, SessionMode.FAULTED):
             session.remark('warning', f'goal rejected: {reason}', f'rejected: {reason}')
             return GoalResponse.REJECT
@@ -105,7 +105,7 @@ class TrajectoryAction:
         """Execute one goal; its result is sent when this method returns."""
         begins, outcome = self._goals[id(handle.request)]
         try:
-            if self._requests is not None:
+            if self._requests is not None and not outcome.done():
                 begins.result()()
                 self._requests.log_remarks()
                 self._active_handle = handle
