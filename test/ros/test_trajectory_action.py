@@ -239,7 +239,7 @@ def test_goals_that_arrive_as_the_controller_is_cleaned_up_are_rejected(processe
     """What they left in the executor for a server that was gone ended the process."""
     node = processes.start('controller', ARM)
     client = Client(peer)
-    client.change_state('DEACTIVATE')
+    assert peer.change_state('controller', Transition.TRANSITION_DEACTIVATE)
     answers = [client.send_silently(goal())]
     client.change_state('CLEANUP')
     answers += [client.send_silently(goal()) for _ in range(5)]
