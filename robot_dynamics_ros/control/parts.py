@@ -39,6 +39,7 @@ from robot_dynamics_ros.parameters import (
     defaults,
     require_known,
 )
+from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.spatial.validation import require_type
 from robot_dynamics_ros.yaml_reader.parsing import FILES, texts_of
 
@@ -238,31 +239,37 @@ class ControllerParts:
         limits = f'{tree.position_lower[i]:.4g} to {tree.position_upper[i]:.4g}'
         return f'joint {tree.joint_names[i]!r} is at {q[i]:.4g}, its limits are {limits}'
 
-    def overloaded(self, tree: Robot, *, scaled: bool = False) -> str:
-        """Return which joint with a drive gravity takes beyond its limit; '' if none.
+    def unbearable(self, tree: Robot) -> str:
+        """Return which driven joint gravity takes beyond its motors' limit; '' if none.
 
-        Args:
-            tree: The robot with a payload.
-            scaled: Whether its limit is what ``effort_scale`` leaves for the command, without what
-                the driver compensates; a joint that needs more than its effort limit has no drive:
-                a closed loop bears it. Otherwise what its effort limit leaves for the command, or
-                the effort where the motors that it shares are at theirs.
+        That is what the effort limit leaves for the command, or the effort where the motors that
+        the joint shares are at theirs.
         """
-        loop, limits, what = self.loop, self.tree.effort_limit, 'are its limit'
-        needed = make_formulation('newton_euler', tree).gravity_forces(loop.q)
-        if scaled:
-            still = np.zeros((2, tree.n))
-            needed = needed - self.driver.compensation(loop.q, *still)
-        needed = needed - clipped(needed, tree.coulomb_friction)
-        if scaled:
-            needed[np.abs(needed) > limits] = 0.0
-            limits, what = loop.limiter.limits, 'are permitted'
-        else:
-            needed[list(loop.law.passive)] = 0.0
-            borne = needed
-            for one in self.driver.transmissions:
-                borne = within_motors(one, borne, 0.0 * needed)
-            limits = np.where(borne == needed, self.driver.command_limit, np.abs(borne))
+        needed = self._to_hold(tree)
+        needed[list(self.loop.law.passive)] = 0.0
+        borne = needed
+        for one in self.driver.transmissions:
+            borne = within_motors(one, borne, 0.0 * needed)
+        limits = np.where(borne == needed, self.driver.command_limit, np.abs(borne))
+        return self._beyond(needed, limits, 'are its limit')
+
+    def unpermitted(self, tree: Robot) -> str:
+        """Return which joint gravity takes beyond what ``effort_scale`` permits; '' if none.
+
+        Without what the driver compensates. A joint that needs more than its effort limit has no
+        drive: a closed loop bears it.
+        """
+        needed = self._to_hold(tree, self.driver.compensation(self.loop.q, *np.zeros((2, tree.n))))
+        needed[np.abs(needed) > self.tree.effort_limit] = 0.0
+        return self._beyond(needed, self.loop.limiter.limits, 'are permitted')
+
+    def _to_hold(self, tree: Robot, share: Array | float = 0.0) -> Array:
+        """Return the efforts that hold a robot where it is, less a share and friction, (n,)."""
+        gravity = make_formulation('newton_euler', tree).gravity_forces(self.loop.q) - share
+        return np.asarray(gravity - clipped(gravity, tree.coulomb_friction))
+
+    def _beyond(self, needed: Array, limits: Array, what: str) -> str:
+        """Return which effort exceeds its limit most, in a sentence; '' if none."""
         needed = np.abs(needed)
         i = int((needed / limits).argmax())
         if needed[i] <= limits[i]:

@@ -89,7 +89,7 @@ class ControllerSession(SessionModes):
             (moved, 'lock it there, or as JOINT:=measured'),
             (self.misplaced(), 'another unit or zero? declare it in the driver profile'),
             (
-                self.overloaded(load.tree, scaled=True),
+                self.unpermitted(load.tree),
                 'raise effort_scale, correct effort_offset, or move the arm to another posture',
             ),
             (self._too_heavy(load.bare, load.tree), _UNITS_OF_PAYLOAD),
@@ -102,7 +102,7 @@ class ControllerSession(SessionModes):
         self.loop.law.require_stable(self.loop.q, self.loop.settings.sampling)
         for warning, ending in (
             (self.unexpected_effort(), ''),
-            (self.overloaded(load.tree), ': the arm will sink, unless a loop bears it'),
+            (self.unbearable(load.tree), ': the arm will sink, unless a loop bears it'),
         ):
             if warning:
                 self.remark('warning', warning + ending)
@@ -281,10 +281,10 @@ class ControllerSession(SessionModes):
 
     def _too_heavy(self, before: Robot, after: Robot) -> str:
         """Return which joint bears gravity with one payload, and not with another; '' if none."""
-        return '' if self.overloaded(before) else self.overloaded(after)
+        return '' if self.unbearable(before) else self.unbearable(after)
 
     def _tell_if_it_sinks(self) -> None:
-        if self.controls and (sinks := self.overloaded(self.loop.load.tree, scaled=True)):
+        if self.controls and (sinks := self.unpermitted(self.loop.load.tree)):
             self.remark('warning', f'{sinks}: the arm will sink')
 
     def configure(self, parameters: dict[str, Any], follower: ControlLaw | None) -> None:
