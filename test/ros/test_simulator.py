@@ -242,3 +242,13 @@ def test_after_a_pause_a_missing_peer_is_named_within_one_timeout(monkeypatch):
     for now[0] in (104.0, 106.0):
         Simulator._on_idle(node)
     assert named[3:] == [(106.0, 6.0)]
+
+
+def test_the_clock_is_published_with_the_first_state_of_every_10_ms():
+    node = Mock(_next_clock=0, _origin_ns=0, _wrenches=None)
+    node._run.plant.stale = node._arm.has_own_clock = False
+    node._state.doubles, told = (), []
+    node._publish_clock = lambda: told.append(node._run.time_ns)
+    for node._run.time_ns in range(0, 45_000_000, 3_000_000):
+        Simulator._publish_new_state(node)
+    assert told == [0, 12_000_000, 21_000_000, 30_000_000, 42_000_000]
