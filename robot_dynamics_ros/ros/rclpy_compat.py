@@ -51,6 +51,7 @@ _HELD_S, _DELIVERY_S = 0.009, 0.001
 _CREATION_S = 2.0
 #: How long a goal that has just been accepted may take to be asked for its result, s.
 _ASKING_S = 0.3
+CLEANED_UP = 'the controller was cleaned up'
 
 
 def remove_unfinished_ports() -> list[str]:
@@ -299,10 +300,15 @@ def entities(node: Any, but: Sequence[Entity] = ()) -> list[Entity]:
 def destroy(node: Any, those: Sequence[Entity]) -> None:
     """Destroy publishers, subscriptions, services and timers of a node that still exist.
 
-    The EventsExecutor handles what had arrived for them later: it is dropped.
+    Requests that had arrived are answered: they fail. The EventsExecutor handles what else had
+    arrived later: it is dropped.
     """
     for kind, one in those:
         one.callback = one.send_response = lambda *_: None
+        if kind == 'service':
+            types = one.srv_type
+            while header := one.handle.service_take_request(types.Request)[1]:
+                type(one).send_response(one, types.Response(message=CLEANED_UP), header)
         getattr(node, f'destroy_{kind}')(one)
 
 

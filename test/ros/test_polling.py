@@ -12,9 +12,10 @@ import pytest
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.utilities import get_rmw_implementation_identifier
 from std_msgs.msg import Float64
+from std_srvs.srv import Trigger
 
 from robot_dynamics_ros.ros import rclpy_compat
-from robot_dynamics_ros.ros.rclpy_compat import PolledGroup, PollingExecutor, take_pending
+from robot_dynamics_ros.ros.rclpy_compat import PolledGroup, PollingExecutor, destroy, take_pending
 
 fast_dds = pytest.mark.skipif(
     'fastrtps' not in get_rmw_implementation_identifier(), reason='the middleware is not Fast DDS'
@@ -157,3 +158,15 @@ def test_the_gate_stays_open_without_deliveries_and_after_a_loss(monkeypatch):
     gate.attach.assert_called_with(node.subscriptions)
     group.stop_bursts()
     assert closings() == 0
+
+
+def test_a_request_that_has_arrived_for_a_service_that_is_destroyed_is_answered(peer):
+    """Its client would wait for ever."""
+    service = peer.node.create_service(Trigger, 'ending', lambda *_: None)
+    client = peer.node.create_client(Trigger, 'ending')
+    assert client.wait_for_service(20.0)
+    answer = client.call_async(Trigger.Request())
+    time.sleep(0.5)  # in which it arrives
+    destroy(peer.node, [('service', service)])
+    peer.spin_until(answer.done, 2.0, 'the answer')
+    assert answer.result() == Trigger.Response(message='the controller was cleaned up')

@@ -21,10 +21,9 @@ from robot_dynamics_ros.control.requests import prepare_goal
 from robot_dynamics_ros.errors import RefusedGoalError, RobotDynamicsError
 from robot_dynamics_ros.ros.controller.session_requests import SessionRequests
 from robot_dynamics_ros.ros.controller_topics import MotionState
-from robot_dynamics_ros.ros.rclpy_compat import end_goals
+from robot_dynamics_ros.ros.rclpy_compat import CLEANED_UP, end_goals
 
 _MANY = 100  # points of a goal; with more, it is prepared in the background
-_CLEANED_UP = 'the controller was cleaned up'
 
 
 class TrajectoryAction:
@@ -66,10 +65,10 @@ class TrajectoryAction:
     def release(self) -> None:
         """Abort all goals of the session, and reject those that come before the next one."""
         self._requests = None
-        self._session.goals.abort(_CLEANED_UP)
+        self._session.goals.abort(CLEANED_UP)
         for _, outcome in self._goals.values():
             if not outcome.done():  # it has not begun
-                outcome.set_result(Outcome(ResultCode.INVALID_GOAL, _CLEANED_UP))
+                outcome.set_result(Outcome(ResultCode.INVALID_GOAL, CLEANED_UP))
 
     def destroy(self) -> None:
         """Send the results of all released goals, which no executor does any more; then end."""
@@ -81,19 +80,24 @@ class TrajectoryAction:
 
     async def _on_goal(self, request: Any) -> Any:
         if (requests := self._requests) is None:
-            self._node.get_logger().warning('goal rejected: the controller is not configured')
-            return GoalResponse.REJECT
+            return self._reject('the controller is not configured')
         prepared, outcome, session = Future(), Future(), requests.session
         prepare = partial(prepare_goal, session, request, outcome.set_result)
         slow = len(request.trajectory.points) > _MANY
         requests.submit(prepare, prepared.set_result, slow=slow)
         begins = await prepared
-        reason = begins.exception() or ('' if self._requests is requests else _CLEANED_UP)
-        if reason and session.mode not in (SessionMode.STOPPED, SessionMode.FAULTED):
-            session.remark('warning', f'goal rejected: {reason}', f'rejected: {reason}')
+        if self._requests is not requests:  # nobody logs the remarks of that session any more
+            return self._reject(CLEANED_UP)
+        error, mode = begins.exception(), session.mode
+        if error is not None and mode not in (SessionMode.STOPPED, SessionMode.FAULTED):
+            session.remark('warning', f'goal rejected: {error}', f'rejected: {error}')
             return GoalResponse.REJECT
         self._goals[id(request)] = begins, outcome
         return GoalResponse.ACCEPT
+
+    def _reject(self, reason: str) -> Any:
+        self._node.get_logger().warning(f'goal rejected: {reason}')
+        return GoalResponse.REJECT
 
     def _on_cancel(self, handle: Any) -> Any:
         if not self._session.goals.active or handle is not self._active_handle:
