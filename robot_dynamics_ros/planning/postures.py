@@ -9,13 +9,14 @@ gravity and Coulomb friction are small relative to the effort limits, and there 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import ModelError
-from robot_dynamics_ros.geometry.collisions import CollisionChecker
+from robot_dynamics_ros.geometry.collisions import GROUND, CollisionChecker
 from robot_dynamics_ros.model import Robot, frame_jacobian, frame_pose
 from robot_dynamics_ros.model.arm import chain_hint
 from robot_dynamics_ros.model.build import with_exact_angles
@@ -71,7 +72,7 @@ def comfortable_postures(
     rng, feasible, score = np.random.default_rng(0), np.empty((0, tree.n)), _rating(tree, frame)
     lower, upper = tree.planning_range
     loops = None if tree.closed_loops is None else LoopCheck(tree.closed_loops)
-    touching, found, least = None, False, (math.inf, 0)
+    touching, found, least = Counter[tuple[str, str]](), False, (math.inf, 0)
     for _ in range(_ROUNDS):
         drawn = _draw(rng, feasible)
         postures = 0.5 * (lower + upper) + 0.5 * (upper - lower) * drawn
@@ -89,17 +90,13 @@ def comfortable_postures(
         feasible = np.vstack([feasible, drawn])
         for k in np.argsort(-score(postures, drawn), kind='stable'):
             near = None if checker is None else checker.find_close_pair(postures[k])
-            touching = touching or near
             if near is None:
                 found = True
                 yield postures[k]
-    if touching is not None and not found:
-        raise ModelError(
-            f'robot {tree.name!r}',
-            f'{touching.first!r} and {touching.second!r} are {1e3 * touching.distance:.1f} mm '
-            f'apart in its best posture; all {_ROUNDS * _POSTURES} are in collision',
-            'check the collision geometry, or move the obstacles' + chain_hint(tree),
-        )
+            else:
+                touching[near.first, near.second] += 1
+    if touching and not found:
+        raise _collision_error(tree, touching)
     if not found:
         raise _overload_error(tree, *least)
 
@@ -140,6 +137,17 @@ def _rating(tree: Robot, frame: str) -> Callable[[Array, Array], Array]:
         return eases * (1.0 - np.abs(relative).max(axis=1))
 
     return score
+
+
+def _collision_error(tree: Robot, touching: Counter[tuple[str, str]]) -> ModelError:
+    (first, second), count = touching.most_common(1)[0]
+    deeper = ', tell where the ground is (--ground-below)' if GROUND in (first, second) else ''
+    return ModelError(
+        f'robot {tree.name!r}',
+        f'all {touching.total()} postures that its motors hold are in collision, {count} of them '
+        f'between {first!r} and {second!r}',
+        f'check the collision geometry{deeper}, or move the obstacles' + chain_hint(tree),
+    )
 
 
 def _overload_error(tree: Robot, share: float, joint: int) -> ModelError:

@@ -30,6 +30,7 @@ from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.estimation.accumulate import root_mean_square
+from robot_dynamics_ros.geometry.collisions import Obstacles
 from robot_dynamics_ros.model import Robot, load_robot
 from robot_dynamics_ros.model.kinematics import frame_jacobian
 from robot_dynamics_ros.planning.default_motion import DefaultMotion, default_motion
@@ -71,7 +72,8 @@ dynamics of all robots of the package equal Pinocchio's is decided by
 `test/model/test_world_robots.py`.
 
 Each arm tracks the circle that `new_robot` plans for it, in lockstep with MuJoCo at 1 kHz, with
-the planned gains and an exact model.
+the planned gains and an exact model. The ground is 1 m below those that do not stand on it (the
+left arm of Alex, whose other hand hangs, and the flying arm).
 
 * *circle*: radius.
 * *effort / limit*: largest share of an effort limit under computed torque.
@@ -96,12 +98,14 @@ class ArmGroup(NamedTuple):
         frame: Name of the controlled link (tip).
         base: Name of the base link of the chain; the root if empty.
         chain: Whether to use only the joints from base to frame; otherwise all.
+        ground_below: Distance of the ground below the base frame, m.
     """
 
     file: str
     frame: str
     base: str = ''
     chain: bool = True
+    ground_below: float = 0.0
 
 
 FILES = {str(file).split('robots/', 1)[-1]: Path(str(file.locate())) for file in world_files()}
@@ -218,7 +222,7 @@ def _followed(group: ArmGroup) -> Figures:
     chain = {'base': group.base, 'tip': group.frame} if group.chain else {}
     tree = load_robot(FILES[group.file], (0.0, 0.0, -9.81), effort_limit=_EFFORT, **chain)
     joints = str(tree.n) if tree.bodies == tree.n else f'{tree.n} ({tree.bodies})'
-    motion = default_motion(tree, group.frame)
+    motion = default_motion(tree, group.frame, Obstacles(ground_below=group.ground_below))
     gains = natural_frequencies(tree, motion.home, PERIOD)
     figures = {'joints': joints, 'radius_m': motion.size, **tracking(tree, motion, gains)}
     return figures | program_decay(tree, motion, gains)
