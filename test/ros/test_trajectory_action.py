@@ -242,7 +242,7 @@ def test_goals_that_arrive_as_the_controller_is_cleaned_up_are_rejected(processe
     assert peer.change_state('controller', Transition.TRANSITION_DEACTIVATE)
     answers = [client.send_silently(goal())]
     client.change_state('CLEANUP')
-    answers += [client.send_silently(goal()) for _ in range(5)]
+    answers += [client.send_silently(goal()) for _ in range(30)]
     peer.spin_until(lambda: all(x.done() for x in answers), 20.0, 'answers to all goals')
     assert not any(x.result().accepted for x in answers)
     assert node.stop(signal.SIGTERM) == 0

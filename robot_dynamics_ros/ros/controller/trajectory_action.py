@@ -13,6 +13,7 @@ from typing import Any
 
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.qos import QoSProfile
 from rclpy.task import Future
 
 from robot_dynamics_ros.control.goals import Outcome, ResultCode
@@ -24,6 +25,7 @@ from robot_dynamics_ros.ros.controller_topics import MotionState
 from robot_dynamics_ros.ros.rclpy_compat import CLEANED_UP, end_goals
 
 _MANY = 100  # points of a goal; with more, it is prepared in the background
+_WAITING = 1000  # goals that may wait during a transition; others get no answer
 
 
 class TrajectoryAction:
@@ -54,6 +56,7 @@ class TrajectoryAction:
             goal_callback=self._on_goal,
             cancel_callback=self._on_cancel,
             callback_group=ReentrantCallbackGroup(),  # others go on while a goal is prepared
+            goal_service_qos_profile=QoSProfile(depth=_WAITING),
         )
 
     def serve(self, requests: SessionRequests) -> None:
