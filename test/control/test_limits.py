@@ -248,6 +248,9 @@ def test_neither_endless_joints_nor_numbers_without_sense_break_the_guard():
     for value in (math.nan, math.inf, -math.inf, 1e300):
         found = confined(guard := JointLimitGuard(TREE, INERTIA), UPPER, STILL, np.full(4, value))
         assert np.isfinite([found, guard.active]).all()
+    singular = SafeCommand(guard=JointLimitGuard(TREE, np.diag([1e5, 1.0, 1.0, 1e-12]) + 1.0))
+    assert singular.run(MOST, states=(UPPER, STILL, STILL))
+    assert (singular.command < MOST).all()
     weakest = JointLimitGuard(TREE, INERTIA, braking=1e-300)
     found = confined(weakest, LOWER + 1e-30, STILL, np.full(4, -1.0), STILL)
     assert -1e-290 < found[2] <= 0.0

@@ -60,6 +60,8 @@ GUARD_RATE = 25.0
 FOLLOWED = 20.0
 #: Least share of the effort limit with which the guard brakes where gravity leaves less.
 _LEAST_ROOM = 0.1
+#: Least apparent inertia, as a share of that with all other joints held: there may be none.
+_LEAST_YIELDING = 1e-6
 #: Rounds of the search for the joints on which the guard acts: each of them moves others.
 _ROUNDS = 3
 
@@ -285,12 +287,12 @@ class JointLimitGuard:
         masses = np.diag(inertia)
         rate = min(GUARD_RATE, 0.5 * fastest_frequency(sampling, 1.0, 'none'))
         brake = braking * tree.effort_limit / masses
-        # Damping acts within the period, on joints of hardly any inertia most of all.
-        held = inertia + np.diag(sampling.period * tree.damping)
+        held = (1.0 - _LEAST_YIELDING) * inertia
+        np.fill_diagonal(held, masses + sampling.period * tree.damping)  # which acts within it
         driven = np.ix_(*2 * [np.setdiff1d(np.arange(tree.n), passive)])
         self._ticks = ticks
         self._fitted[: tree.n] = 0.0
-        self._fitted[driven] = np.linalg.pinv(held[driven], hermitian=True)
+        self._fitted[driven] = np.linalg.inv(held[driven])
         self._fitted[tree.n :] = np.broadcast_arrays(
             *GuardBounds(
                 masses,

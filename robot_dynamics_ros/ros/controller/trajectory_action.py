@@ -61,9 +61,10 @@ class TrajectoryAction:
 
     def serve(self, requests: SessionRequests) -> None:
         """Give the goals to the session of a configured controller from now on."""
-        self._requests, self._session = requests, requests.session
-        self._motion = MotionState(self._node, self._session)
-        self._feedback = self._type.Feedback(joint_names=list(self._session.tree.joint_names))
+        self._session = session = requests.session
+        self._motion = MotionState(self._node, session)
+        self._feedback = self._type.Feedback(joint_names=list(session.tree.joint_names))
+        self._requests = requests
 
     def release(self) -> None:
         """Abort all goals of the session, and reject those that come before the next one."""
