@@ -41,8 +41,7 @@ from robot_dynamics_ros.symbolic.kernel import KernelSet
 
 _REST = 0.002  # share of the velocity limits below which an arm is at rest
 #: Motion of a joint, rad or m, within which inertias count as unchanged.
-_SAME_POSTURE = 0.05
-_ADAPTING = 0.02  # duration in which the guard adapts to a posture, so that no effort steps, s
+_SAME_POSTURE = 0.02
 
 
 class ControlLoop:
@@ -111,7 +110,7 @@ class ControlLoop:
         # Read only: a law that changed them would mislead the guard.
         self.q, self.v = (np.broadcast_to(x, x.shape) for x in (self.state.q, self.state.v))
         self.effort, self._speeds = np.zeros(tree.n), tree.velocity_limits()
-        self._gravity, self._desired, self._zeros = np.zeros((3, tree.n))
+        self._gravity, self._bias, self._desired, self._zeros = np.zeros((4, tree.n))
         self._fitted, self._moved = np.zeros((2, tree.n))
         self._bearable = np.concatenate([tree.effort_limit, self.driver.drive_limit])
         self.measured_effort = np.full(tree.n, np.nan)
@@ -119,7 +118,8 @@ class ControlLoop:
         self.limiter = EffortLimiter(tree.effort_limit)
         self.transfer = Transfer(self.limiter)
         self.guard = JointLimitGuard(tree, np.eye(tree.n))  # fitted at the start
-        states, efforts = (self.q, self.v, self._gravity), (self._desired, self.transfer.effort)
+        states = self.q, self.v, self._gravity, self._bias
+        efforts = self._desired, self.transfer.effort
         joined = self.driver.transmissions
         self._filter = SafetyFilter(states, efforts, self.limiter, self.guard, joined)
         self._acting_effort: Callable[[], Array | None] = lambda: None
@@ -197,12 +197,10 @@ class ControlLoop:
         """Fit guard and law again once arm, load or settings changed; called after a tick."""
         np.subtract(self.q, self._fitted, out=self._moved)
         if max(map(abs, self._moved.tolist())) > _SAME_POSTURE or self.load.changing:
-            self._fit_guard(round(_ADAPTING / self.settings.period))
+            self._fit_guard()
             self.acting.adapt(self.q)
-        else:
-            self.guard.approach()
 
-    def _fit_guard(self, ticks: int = 1) -> None:
+    def _fit_guard(self) -> None:
         """Fit the guard to load and posture; it brakes with half of the permitted effort."""
         self._fitted[:] = self.q
         M = inertia_of(self.kernels.inverse_dynamics, self.tree, self.q)
@@ -211,8 +209,7 @@ class ControlLoop:
         bears = 'gravity' in self.driver.profile.compensated_by_driver
         limit = self.tree.effort_limit if bears else self.limiter.limits
         passive = self.law.passive
-        self.guard.fit(self.tree, M, part, sampling, max(ticks, 1), limit, passive)
-        self.guard.approach()
+        self.guard.fit(self.tree, M, part, sampling, limit, passive)
 
     # Which law acts ------------------------------------------------------------------------------
 
@@ -384,6 +381,7 @@ class ControlLoop:
         if not self.acting.acts_on_old_states:
             self._update_inputs(t)
         self.kernels.gravity_forces(q, self._gravity)
+        self.kernels.inverse_dynamics(q, v, self._zeros, self._bias)
         law, driver = self.acting, self.driver
         if driver.compensates:
             driver.compensation(q, v)

@@ -17,14 +17,14 @@ The acceleration towards the limit is bounded so that the speed converges to thi
 at least :math:`-\rho w`, so that a joint that moves away from the limit may be stopped within
 about a period. By the model, efforts :math:`\tau` accelerate the joints by
 
-.. math:: a = (M + h D)^{-1}(\tau - g - D v - \tau_C)
+.. math:: a = (M + h D)^{-1}(\tau - b - D v - \tau_C)
 
-with gravity g, damping D over the period h, and Coulomb friction :math:`\tau_C`, which takes what
-it can. The efforts of the joints whose accelerations exceed their bounds are changed so that they
-meet them, while all other joints keep their efforts, and yield: an effort moves a joint whose axis
-nearly coincides with another one's much more than if that one were held. The friction of the joint
-itself counts less, the nearer its speed is to :math:`w_{max}`: of a light joint, friction takes
-most of the effort. Beyond the limit (d < 0) the joint returns with
+with gravity and velocity products b, damping D over the period h, and Coulomb friction
+:math:`\tau_C`, which takes what it can. The efforts of the joints whose accelerations exceed their
+bounds are changed so that they meet them, while all other joints keep their efforts, and yield: an
+effort moves a joint whose axis nearly coincides with another one's much more than if that one were
+held. The friction of the joint itself counts less, the nearer its speed is to :math:`w_{max}`: of
+a light joint, friction takes most of the effort. Beyond the limit (d < 0) the joint returns with
 :math:`w_{max} = \max(\gamma d, -w_{back})`, at low speed so that the guard does not throw the arm,
 and with no more than :math:`a_b`, for which all other joints count as held.
 """
@@ -62,6 +62,8 @@ FOLLOWED = 20.0
 _LEAST_ROOM = 0.1
 #: Least apparent inertia, as a share of that with all other joints held: there may be none.
 _LEAST_YIELDING = 1e-6
+#: Motion until an effort acts, rad or m, at which velocity products count by half.
+_KNOWN_MOTION = 0.05
 #: Rounds of the search for the joints on which the guard acts: each of them moves others.
 _ROUNDS = 3
 
@@ -240,13 +242,13 @@ def _exceeds(x: Scalar, limit: Scalar) -> Scalar:
 class JointLimitGuard:
     """Bounds efforts near the position limits of the joints.
 
-    Validity: the inertia is that of one posture, and velocity products are ignored, so a limit may
-    be exceeded slightly under fast motion of other joints. Only viscous and Coulomb friction
-    extend the bound; other friction is additional braking.
+    Validity: inertia and velocity products are those of the measured state, so a limit may be
+    exceeded by fast motions in a rare or late loop. Only viscous and Coulomb friction extend the
+    bound; other friction is additional braking.
 
     Attributes:
         bounds: Inverse of the inertia, and a column of ``GuardBounds`` per joint, shape
-            (n + 10, n).
+            (n + 12, n).
         active: Number of ticks in which each joint's effort was changed, shape (n,).
 
     Args:
@@ -256,10 +258,9 @@ class JointLimitGuard:
     """
 
     def __init__(self, tree: Robot, inertia: Array, braking: float = 0.5) -> None:
-        self.bounds, self._fitted = np.zeros((2, tree.n + len(GuardBounds._fields), tree.n))
-        self.active, self._ticks = np.zeros(tree.n), 0
+        self.bounds = np.zeros((tree.n + len(GuardBounds._fields), tree.n))
+        self.active = np.zeros(tree.n)
         self.fit(tree, inertia, braking)
-        self.approach()
 
     def fit(
         self,
@@ -267,33 +268,30 @@ class JointLimitGuard:
         inertia: Array,
         braking: float,
         sampling: Sampling = CONTINUOUS,
-        ticks: int = 1,
         limit: Array | None = None,
         passive: Sequence[int] = (),
     ) -> None:
-        """Compute the bounds, which apply after calls of :meth:`approach`.
+        """Compute the bounds.
 
         Args:
             tree: The robot with position limits (joints without are not guarded) and effort
                 limits.
             inertia: Mass matrix plus armature, shape (n, n), kg m^2 or kg.
             braking: Fraction of the effort limit that the guard may use to brake, in (0, 1].
-            sampling: Of the loop: gamma is at most half of its largest stable frequency, rho half
-                of its largest stable damping.
-            ticks: Calls of :meth:`approach` after which the bounds apply.
+            sampling: Of the loop: gamma is at most a quarter of its largest stable frequency, as
+                the posture changes until an effort acts; rho half of its largest stable damping.
             limit: Permitted effort, shape (n,), N m or N; None: the effort limits.
             passive: Joints without a drive, which a loop holds: they are not guarded.
         """
         masses = np.diag(inertia)
-        rate = min(GUARD_RATE, 0.5 * fastest_frequency(sampling, 1.0, 'none'))
+        rate = min(GUARD_RATE, 0.25 * fastest_frequency(sampling, 1.0, 'none'))
         brake = braking * tree.effort_limit / masses
         held = (1.0 - _LEAST_YIELDING) * inertia
         np.fill_diagonal(held, masses + sampling.period * tree.damping)  # which acts within it
         driven = np.ix_(*2 * [np.setdiff1d(np.arange(tree.n), passive)])
-        self._ticks = ticks
-        self._fitted[: tree.n] = 0.0
-        self._fitted[driven] = np.linalg.inv(held[driven])
-        self._fitted[tree.n :] = np.broadcast_arrays(
+        self.bounds[: tree.n] = 0.0
+        self.bounds[driven] = np.linalg.inv(held[driven])
+        self.bounds[tree.n :] = np.broadcast_arrays(
             *GuardBounds(
                 masses,
                 tree.position_lower,
@@ -306,18 +304,10 @@ class JointLimitGuard:
                 rate=rate,
                 stopping=0.5 * largest_damping(sampling) if sampling.period else 0.0,
                 limit=tree.effort_limit if limit is None else limit,
+                late=((1.0 + sampling.delay) * sampling.period / _KNOWN_MOTION) ** 2,
             )
         )
-        ends = self._fitted[tree.n + 1 : tree.n + 3]
-        ends[:, list(passive)] = [[-math.inf], [math.inf]]
-        self.bounds[tree.n + 1 : tree.n + 3] = ends  # at once: there is no way to infinity
-
-    def approach(self) -> None:
-        """Move the bounds a tick towards those of the last fit."""
-        if self._ticks:
-            differ = self._fitted != self.bounds
-            self.bounds[differ] += (self._fitted[differ] - self.bounds[differ]) / self._ticks
-            self._ticks -= 1
+        self.bounds[tree.n + 1 : tree.n + 3, list(passive)] = [[-math.inf], [math.inf]]
 
 
 class GuardBounds(NamedTuple):
@@ -333,6 +323,7 @@ class GuardBounds(NamedTuple):
         rate: gamma, 1/s.
         stopping: rho, 1/s.
         limit: Permitted effort, N m or N.
+        late: See ``confined_effort``, s^2/rad^2.
     """
 
     mass: Scalar
@@ -346,10 +337,11 @@ class GuardBounds(NamedTuple):
     rate: Scalar
     stopping: Scalar
     limit: Scalar
+    late: Scalar
 
 
 def confined_effort(
-    q: Array, v: Array, g: Array, tau: Array, bounds: Array
+    q: Array, v: Array, g: Array, bias: Array, tau: Array, bounds: Array
 ) -> tuple[Array, Array]:
     """Return the bounded efforts, and 1 for each that is changed, else 0; all of shape (n,).
 
@@ -357,17 +349,20 @@ def confined_effort(
         q: Positions, rad or m.
         v: Velocities, rad/s or m/s.
         g: Gravity forces, N m or N.
+        bias: The same with velocity products, which count less, the more the arm moves until its
+            effort acts.
         tau: Efforts, N m or N; NaN is returned as NaN.
         bounds: Of the guard.
     """
     n = len(q)
     inverse, joint = bounds[:n], GuardBounds(*bounds[n:])
     permitted = clipped(tau, joint.limit)
-    moving = permitted - g - joint.damping * v
+    bias = g + (bias - g) / (1.0 + joint.late * (v @ v))
+    moving = permitted - bias - joint.damping * v
     moving = moving - clipped(moving, joint.coulomb)
     # A joint's own friction counts in part only.
     own, change = np.diag(inverse), 0.0 * tau
-    a = inverse @ moving + own * (permitted - g - moving)
+    a = inverse @ moving + own * (permitted - bias - moving)
     high = _highest(joint.upper - q, v, g, own, joint)
     low = -_highest(q - joint.lower, -v, -g, own, joint)
     for _ in range(_ROUNDS):

@@ -37,8 +37,8 @@ class SafetyFilter:
     """Computes a safe command from any effort; allocates nothing.
 
     Args:
-        states: Positions, velocities and gravity forces, each of shape (n,); the arrays are stored
-            and read in every tick.
+        states: Positions, velocities, gravity and bias forces, each of shape (n,); the arrays are
+            stored and read in every tick.
         efforts: Effort of the law and of the former one, each of shape (n,), N m or N; the arrays
             are stored and read in every tick, the latter only during a transfer.
         limiter: Limiter with limits, last command and counts.
@@ -49,7 +49,7 @@ class SafetyFilter:
 
     def __init__(
         self,
-        states: tuple[Array, Array, Array],
+        states: tuple[Array, Array, Array, Array],
         efforts: tuple[Array, Array],
         limiter: EffortLimiter,
         guard: JointLimitGuard,
@@ -123,6 +123,7 @@ def filter_formulas(
     q: Array,
     v: Array,
     gravity: Array,
+    bias: Array,
     desired: Array,
     before: Array,
     share: Array,
@@ -139,6 +140,7 @@ def filter_formulas(
         q: Positions, shape (n,).
         v: Velocities, shape (n,).
         gravity: Gravity forces, shape (n,).
+        bias: The same with velocity products, shape (n,).
         desired: Efforts of the law, shape (n,).
         before: Efforts before the transfer, shape (n,).
         share: Efforts added by the driver, shape (n,).
@@ -150,7 +152,7 @@ def filter_formulas(
     """
     n, (weight, slew, step, guarded) = len(q), numbers
     tau = blended(weight, before, desired)
-    confined, counted = confined_effort(q, v, gravity, tau, guard.reshape(-1, n))
+    confined, counted = confined_effort(q, v, gravity, bias, tau, guard.reshape(-1, n))
     tau, counted = select(guarded, 0.5, tau, confined), select(guarded, 0.5, 0.0, counted)
     total = tau.sum(keepdims=True)
     old, limits = LimiterState(*state.reshape(-1, n)), LimiterBounds(*bounds.reshape(-1, n))
