@@ -23,8 +23,10 @@ with gravity and velocity products b, damping D over the period h, and Coulomb f
 :math:`\tau_C`, which takes what it can. The efforts of the joints whose accelerations exceed their
 bounds are changed so that they meet them, while all other joints keep their efforts, and yield: an
 effort moves a joint whose axis nearly coincides with another one's much more than if that one were
-held. The friction of the joint itself counts less, the nearer its speed is to :math:`w_{max}`: of
-a light joint, friction takes most of the effort. Beyond the limit (d < 0) the joint returns with
+held. Where one of them lacks the effort, or the set of joints is not found, each is braked as if
+it were the only one. The friction of the joint itself counts less, the nearer its speed is to
+:math:`w_{max}`: of a light joint, it takes most of the effort. Beyond the limit (d < 0) the joint
+returns with
 :math:`w_{max} = \max(\gamma d, -w_{back})`, at low speed so that the guard does not throw the arm,
 and with no more than :math:`a_b`, for which all other joints count as held.
 """
@@ -66,6 +68,7 @@ _LEAST_YIELDING = 1e-6
 _KNOWN_MOTION = 0.05
 #: Rounds of the search for the joints on which the guard acts: each of them moves others.
 _ROUNDS = 3
+_TINY, _ROUNDED_UP = 1e-300, 1.0 + 1e-9
 
 
 class EffortLimiter:
@@ -361,16 +364,22 @@ def confined_effort(
     moving = permitted - bias - joint.damping * v
     moving = moving - clipped(moving, joint.coulomb)
     # A joint's own friction counts in part only.
-    own, change = np.diag(inverse), 0.0 * tau
+    own = np.diag(inverse)
     a = inverse @ moving + own * (permitted - bias - moving)
     high = _highest(joint.upper - q, v, g, own, joint)
     low = -_highest(q - joint.lower, -v, -g, own, joint)
-    for _ in range(_ROUNDS):
+    change, acts = 0.0 * tau, 0.0 * tau
+    for _ in range(_ROUNDS + 1):
         without = a - inverse @ change + own * change  # with the changes of all others
         met = minimum(maximum(without, low), high)
-        acts = select(0.0, magnitude(without - met), 1.0, 0.0)
+        last, before, acts = change, acts, select(0.0, magnitude(without - met), 1.0, 0.0)
         among = inverse * np.outer(acts, acts) + np.diag(1.0 - acts)
         change = solve_positive_definite(among, acts * (a - met))
+    # Where one joint lacks the effort, or the joints are not found, each is braked alone.
+    lacks = before * _exceeds(permitted - last, joint.limit * _ROUNDED_UP)
+    alone = (a - minimum(maximum(a, low), high)) / maximum(own, _TINY)
+    change = select(0.0, (lacks + magnitude(acts - before)).sum(), alone, last)
+    acts = select(0.0, magnitude(change), 1.0, 0.0)
     return select(0.0, acts, permitted - change, tau), acts
 
 
