@@ -134,7 +134,7 @@ def unit(name: str, direction: Any) -> Array:
         ShapeError, NonFiniteError: As in :func:`array`.
     """
     vector = array(name, direction, (3,))
-    length = math.sqrt(float(vector @ vector))
+    length = math.hypot(*vector)
     if length < 1e-9:
         raise ParameterError(name, list(direction), 'must be a direction, not zero')
     return vector / length

@@ -98,7 +98,7 @@ def test_a_quaternion_of_any_length_is_its_rotation(length):
 
 @given(directions())
 def test_an_arm_is_mounted_so_that_its_gravity_points_down(down):
-    roll, pitch = roll_pitch_upright(9.81 * down)
+    roll, pitch = roll_pitch_upright(1e200 * down)
     turned = Rotation.from_euler('xyz', [roll, pitch, 0.0]).apply(down)
     assert_allclose(turned, [0.0, 0.0, -1.0], atol=1e-15)
 
