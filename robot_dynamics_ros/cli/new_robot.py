@@ -241,7 +241,7 @@ To see the arm and its task in a browser, record a run before `send`, and analyz
     python -m robot_dynamics_ros record --params {parameters} -p bag:=my_run
     python -m robot_dynamics_ros analyze my_run
 
-## With ROS: MuJoCo, Gazebo
+## With ROS
 
     ros2 launch robot_dynamics_ros simulation.launch.py description:={parameters}
 {gazebo_row}

@@ -253,7 +253,7 @@ def _left(tree: Robot, evidence: Evidence) -> list[Finding]:
         elif alike < _ALTERNATES:
             why = 'it differs from sample to sample: noise, which no model explains'
         if after.rms[i] <= least[i]:
-            why = 'it is below half a percent of its limit, as noise is: record faster motions'
+            why = 'it is less than a drive resolves, as noise is: record faster motions'
         remarks.append(Finding('warning', f'{percent:.3g} % of {joint} are left: {why}'))
     return remarks
 

@@ -149,8 +149,17 @@ def _processes(count: int) -> Iterator[Submit]:
 def end_with_parent() -> None:
     """End this worker as soon as its parent process ends; its temporary folders are removed."""
     parent = multiprocessing.parent_process()
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda number, _: sys.exit(128 + number))
+
+    def end(number: int, _: Any) -> None:
+        def repeat(ignored: Any) -> None:  # raised in a callback, as of an import's locks
+            if ignored.exc_type is SystemExit:
+                signal.setitimer(signal.ITIMER_REAL, 0.01)
+
+        sys.unraisablehook = repeat
+        sys.exit(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGALRM):
+        signal.signal(number, end)
 
     def await_parent() -> None:
         if parent is not None:

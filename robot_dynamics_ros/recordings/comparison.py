@@ -74,6 +74,7 @@ _APART = {
 }
 _SAME = 0.05  # rad, and of the size of the arm: joints of one robot may be placed so differently
 _LEAST_CORRELATION = 0.9  # least correlation of runs of the same program
+_UNLIKE = 0.01  # of the way of a joint: references of one program differ by less
 _COARSE_S = 0.005  # step of the correlation
 _REFINEMENTS = 20
 _FINEST_S = 1e-12
@@ -133,12 +134,6 @@ def compare_recordings(
     position, reference = other.position + turns, other.reference_position + turns
     other = replace(other, position=position, reference_position=reference)
     shift, correlation, how = align(one, other, method)
-    if correlation < _LEAST_CORRELATION:
-        text = (
-            'the motions barely correlate: do both runs execute the same program? cut them with '
-            '--from and --to where one pauses or its clock jumps'
-        )
-        findings.append(Finding('warning', text))
     one = one.rows(_inside(one.time + shift, other.time, ROUNDING_S))
     other = resample(other, one.time + shift)
     first, second = (_run_figures(run, tree, frame) for run in (one, other))
@@ -148,6 +143,17 @@ def compare_recordings(
     apart |= RmsPeak.of(one.time, other.effort - one.effort).figures('rms_effort', 'peak_effort')
     errors = [np.array(figures['rms_error']) for figures in (first, second)]
     ratio = errors[1] / np.where(errors[0] > 0.0, errors[0], np.nan)
+    way = np.ptp(one.position, axis=0)
+    apart_by = np.array(apart['rms_position']) - sum(errors)  # positive only if references differ
+    what = 'the references differ by more than both tracking errors'
+    if correlation < _LEAST_CORRELATION:
+        what = 'the motions barely correlate'
+    if correlation < _LEAST_CORRELATION or np.any(apart_by > _UNLIKE * way):
+        text = (
+            f'{what}: do both runs execute the same program? cut them with '
+            '--from and --to where one pauses or its clock jumps'
+        )
+        findings.append(Finding('warning', text))
     figures: dict[str, Any] = {
         'first_bag': str(bags[0]),
         'second_bag': str(bags[1]),

@@ -183,8 +183,7 @@ class Recording:
             raise RecordingError(
                 f'the part {" ".join(part)}',
                 'holds no state',
-                f'the recording spans {spanned}: correct --from and --to, or what follows @ in '
-                '--validate',
+                f'the recording spans {spanned}: choose a part of it',
             )
         return self.rows(slice(first, last))
 

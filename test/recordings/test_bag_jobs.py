@@ -37,3 +37,16 @@ def test_every_process_of_a_new_parent_blocks_interrupts():
         check=True,
     )
     assert ended.stdout == 'True\n'
+
+
+def test_a_worker_that_is_ended_within_a_callback_ends_after_it_without_a_traceback():
+    program = (
+        'import os, signal, time, weakref\n'
+        'from robot_dynamics_ros.recordings.bag_jobs import end_with_parent\n'
+        'end_with_parent()\n'
+        'gone = weakref.ref(set(), lambda _: os.kill(os.getpid(), signal.SIGTERM))\n'
+        'time.sleep(60)\n'
+        'print("awake")\n'
+    )
+    ended = subprocess.run([sys.executable, '-c', program], capture_output=True, text=True)
+    assert (ended.returncode > 128, ended.stdout, ended.stderr) == (True, '', '')

@@ -119,6 +119,16 @@ def test_a_clock_that_jumps_is_named_with_its_run_and_place():
     assert align(run, jumped.rows(slice(1200, None))).correlation > 0.999
 
 
+@pytest.mark.slow
+def test_a_clock_that_jumps_by_less_than_the_motions_show_is_told(command):
+    run = run_of(error=2e-3)
+    late = 40 * MS * (np.arange(3000) >= 2200)
+    jumped = replace(run, time=run.time + 1e-9 * late, stamp_ns=run.stamp_ns + late)
+    said = 'the references differ by more than both tracking errors: do both'
+    assert said in command('compare', run, jumped).said
+    assert said not in command('compare', run, run_of(period=40 * MS, count=75)).said
+
+
 def test_runs_at_rest_are_laid_side_by_side():
     found = align(run_of(count=500), run_of(count=500, stamp=SECOND))
     assert found.shift == pytest.approx(1.0)
