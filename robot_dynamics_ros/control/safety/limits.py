@@ -368,17 +368,22 @@ def confined_effort(
     a = inverse @ moving + own * (permitted - bias - moving)
     high = _highest(joint.upper - q, v, g, own, joint)
     low = -_highest(q - joint.lower, -v, -g, own, joint)
-    change, acts = 0.0 * tau, 0.0 * tau
-    for _ in range(_ROUNDS + 1):
+
+    def acting(change: Array) -> tuple[Array, Array]:
         without = a - inverse @ change + own * change  # with the changes of all others
         met = minimum(maximum(without, low), high)
-        last, before, acts = change, acts, select(0.0, magnitude(without - met), 1.0, 0.0)
+        return select(0.0, magnitude(without - met), 1.0, 0.0), met
+
+    change = 0.0 * tau
+    for _ in range(_ROUNDS):
+        acts, met = acting(change)
         among = inverse * np.outer(acts, acts) + np.diag(1.0 - acts)
         change = solve_positive_definite(among, acts * (a - met))
     # Where one joint lacks the effort, or the joints are not found, each is braked alone.
-    lacks = before * _exceeds(permitted - last, joint.limit * _ROUNDED_UP)
+    lacks = acts * _exceeds(permitted - change, joint.limit * _ROUNDED_UP)
+    unsettled = magnitude(acting(change)[0] - acts)
     alone = (a - minimum(maximum(a, low), high)) / maximum(own, _TINY)
-    change = select(0.0, (lacks + magnitude(acts - before)).sum(), alone, last)
+    change = select(0.0, (lacks + unsettled).sum(), alone, change)
     acts = select(0.0, magnitude(change), 1.0, 0.0)
     return select(0.0, acts, permitted - change, tau), acts
 
