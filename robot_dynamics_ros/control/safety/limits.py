@@ -26,9 +26,13 @@ effort moves a joint whose axis nearly coincides with another one's much more th
 held. Where one of them lacks the effort, or the set of joints is not found, each is braked as if
 it were the only one. The friction of the joint itself counts less, the nearer its speed is to
 :math:`w_{max}`: of a light joint, it takes most of the effort. Beyond the limit (d < 0) the joint
-returns with
-:math:`w_{max} = \max(\gamma d, -w_{back})`, at low speed so that the guard does not throw the arm,
-and with no more than :math:`a_b`, for which all other joints count as held.
+returns at low speed, so that the guard does not throw the arm, and the farther it is out, the
+stiffer it is held, as a load or gravity that the model does not know may press it there:
+
+.. math:: a \le k\,(w_{max} - w), \quad w_{max} = \max(\gamma d, -w_{back}), \quad
+          k = 4\gamma\,\max\{1, \min(-\gamma d/w_{back}, \rho/4\gamma)\}
+
+with no more than :math:`a_b`, for which all other joints count as held.
 """
 
 from __future__ import annotations
@@ -57,6 +61,8 @@ RETURN_SPEED = 0.05
 #: gamma, 1/s: the last part before a limit is braked with its inverse as time constant, or slower
 #: if the sampled and delayed loop does not bear it.
 GUARD_RATE = 25.0
+#: Least gain beyond a limit, as a multiple of gamma: critical damping at twice that frequency.
+_BEYOND = 4.0
 #: Commands in a row that must reach the desired effort until ``soften`` ends: where an effort that
 #: is late has moved a light joint, the feedback of the law changes fast as it catches up.
 FOLLOWED = 20.0
@@ -409,10 +415,11 @@ def _highest(d: Array, w: Array, g: Array, own: Array, joint: GuardBounds) -> Ar
 def acceleration_bound(d: Scalar, w: Scalar, joint: GuardBounds) -> Scalar:
     """Return the largest acceleration towards a limit, at distance d and speed w towards it."""
     most, slope = _fastest(d, joint)
-    returning = -joint.return_speed
-    slope = select(returning, most, slope, 0.0)
-    most = maximum(most, returning)
-    bound = maximum(joint.rate * (most - w) - slope * w, -joint.brake)
+    least = _BEYOND * joint.rate
+    farther = minimum(-joint.rate * d / joint.return_speed, joint.stopping / least)
+    beyond = least * maximum(1.0, farther) * (maximum(most, -joint.return_speed) - w)
+    bound = select(d, 0.0, beyond, joint.rate * (most - w) - slope * w)
+    bound = maximum(bound, -joint.brake)
     inside = select(0.0, d, maximum(bound, -joint.stopping * w), bound)
     return select(w, 0.0, inside, bound)
 
