@@ -26,6 +26,7 @@ _MANY_COPIES = 100  # and of one from which on that one is its own, too
 _STEPS = 5.0  # of a sensor, between a copy and the state before; none larger than
 _COARSEST = 1e-2  # rad or m
 _PRIME = 1_099_511_628_211  # makes one number of the values of a row
+_TOLD = 3  # restarts of the clock that are told one by one
 _EARLY = 'ahead of all that follow'
 PAUSE_NS = 10 * NANO  #: longer, no states are missing: a pause, or a clock that jumps
 _MANY = 0.1  # fraction of states with non-finite positions above which the recording is at fault
@@ -175,7 +176,10 @@ def usable_rows(
         problems += [
             f'{incomplete.mean():.0%} of the states have a non-finite position{of}{remedy}'
         ]
-    return rows, clock, notes + restarts, problems
+    notes += restarts[:_TOLD]
+    if more := len(restarts[_TOLD:]):
+        notes.append(f'time went back {more} more times')
+    return rows, clock, notes, problems
 
 
 def repeated_rows(stamp_ns: Array, values: Array) -> Array:

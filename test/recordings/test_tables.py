@@ -51,6 +51,8 @@ DATA = {
     'deg': [*np.degrees(Q).T], 'deg/s': [*np.degrees(V).T], 'mNm': [*1e3 * TAU.T],
     'dates': [DATES], 'utc': [[f'{x}Z' for x in DATES]], 'sec': [['1769860800'] * N],
     'ns': [[str(NS + 2_000_000 * k) for k in range(N)]], 'nanosec': [1e9 * TIME],
+    'since_us': [[str(NS // 1000 + 2000 * k) for k in range(N)]],
+    'since_ms': [[f'{NS // 1_000_000 + 2 * k}.0' for k in range(N)]],
     **{f'{key}{j}': [x[:, j]] for key, x in (('v', V), ('tau', TAU)) for j in (0, 1)},
 }  # fmt: skip
 #: Names of the columns, what is in them, and how they are written; joints other than ``JOINTS``,
@@ -83,6 +85,9 @@ of a namespace: {heads: 't,/a/joint_states/pan/position,/a/joint_states/lift/pos
                  data: time q v tau}
 comments: {heads: 't,PLAIN', data: time q v tau, how: {above: "# arm: mine, day: 3\n\n"}}
 ns since 1970: {heads: 'stamp_ns,PLAIN', data: ns q v tau}
+ns since 1970, without their unit: {heads: 'timestamp,PLAIN', data: ns q v tau}
+us since 1970, without their unit: {heads: 'timestamp,PLAIN', data: since_us q v tau}
+ms since 1970, without their unit: {heads: 'timestamp,PLAIN', data: since_ms q v tau}
 a line of units: {heads: 't,PLAIN', data: time deg v tau, how: {above: "Scope 3\n"}}
 microseconds: {heads: 'time_us,PLAIN', data: us q v tau}
 sec and nanosec: {heads: 'header.stamp.sec,header.stamp.nanosec,PLAIN',
@@ -110,7 +115,7 @@ def test_a_table_is_read_as_it_was_exported(form, tmp_path):
     for key, expected in (('position', Q), ('velocity', V), ('effort', TAU)):
         assert_allclose(table.values[key], expected, rtol=1e-14, atol=1e-15)
     assert_array_equal(np.diff(table.time_ns), 2_000_000)
-    if form.startswith(('dates', 'ns', 'sec')):
+    if form.startswith(('dates', 'ns', 'us', 'ms', 'sec')):
         assert table.time_ns[0] == NS
 
 
@@ -130,6 +135,10 @@ def test_commands_after_a_restart_of_the_clock_are_not_fewer_than_the_states(tmp
         notes = reader.read().notes
     assert 'treated as a restart' in notes[-1]
     assert len(notes) == 2, 'beside the columns'
+    path = write(tmp_path / 'many.csv', ['t', *names], [np.tile(x, 7) for x in (TIME, *ALL)])
+    with RobotChoice().read(path) as reader:
+        *_, restart, more = reader.read().notes
+    assert ('treated as a restart' in restart, more) == (True, 'time went back 3 more times')
 
 
 @pytest.mark.parametrize(('column', 'unit'), [('eff', ''), ('current_mA', 'mA'), ('eff_A', 'A')])
@@ -166,7 +175,7 @@ two of one kind:
 other numbers: ['t,q0,q1,dq0,dq1,tau1,tau2', 'of effort for q0 among tau1, tau2',
                 {effort: [tau1, tau2]}]
 no time: ['sample,PLAIN', has no column of times, {time: sample, time_unit: s}]
-unit of time: ['t,PLAIN', "column 't' advances by 2: in which time_unit", {time_unit: ms}]
+unit of time: ['t,PLAIN', "column 't' advances by 2 s: in which time_unit", {time_unit: ms}]
 """)
 
 

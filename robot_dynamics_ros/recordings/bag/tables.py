@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from itertools import chain, groupby
 from pathlib import Path
@@ -260,7 +261,7 @@ class _Sheet:
             raise self._error(f'{problem}{hint}: {", ".join(self.heads)}')
         if (dates := _dates(self._of(name))) is not None:
             return dates, f'time {name}, dates', [name]
-        hint = 'give numbers, or dates such as 2026-01-31T12:00:00.002; or remove it'
+        hint = 'give s, or dates such as 2026-01-31T12:00:00.002; name another unit, as in time_ms'
         if others := [head for head in clocks if head != name]:
             hint += f'; or give time in a YAML file: {", ".join(others)}'
 
@@ -273,15 +274,16 @@ class _Sheet:
         pair = name.removesuffix('sec') + 'nanosec'
         if pair in self.heads:
             return ticks(name, 9) + ticks(pair, 0), f'time {name} and {pair}', [name, pair]
-        unit = self._mapping.get('time_unit') or _unit_of_time(name)
-        if unit and unit not in UNITS_OF_TIME:
+        given = self._mapping.get('time_unit') or _unit_of_time(name)
+        unit = given or _unit_since_1970(self._of(name)[0])
+        if unit not in UNITS_OF_TIME:
             known = f'give one of {", ".join(UNITS_OF_TIME)}'
             raise ConfigurationError('time_unit', f'is {unit!r}', known)
-        found = ticks(name, 9 + UNITS_OF_TIME[unit or 's'])
+        found = ticks(name, 9 + UNITS_OF_TIME[unit])
         step = np.median(np.diff(found)) / NANO if len(found) > 1 else 0.0
-        if not unit and step > _STEP:
-            raise self._error(f'column {name!r} advances by {step:g}: in which time_unit?')
-        return found, f'time {name} in {unit or "s"}', [name]
+        if not given and step > _STEP:
+            raise self._error(f'column {name!r} advances by {step:g} s: in which time_unit?')
+        return found, f'time {name} in {unit}', [name]
 
     def _clocks(self) -> list[str]:
         """Return the columns named as times, or unnamed with dates, likely ones first."""
@@ -304,6 +306,13 @@ def _unit_of_time(name: str) -> str:
         if re.search(rf'[\s_(\[]{unit}(?:ec)?[)\]]?$', name.lower()):
             return unit
     return _UNIT_OF_TIME.get(name, '')
+
+
+def _unit_since_1970(cell: str) -> str:
+    """Return the unit in which a number is a time of our days since 1970, else s."""
+    with suppress(ArithmeticError):
+        return {12: 'ms', 15: 'us', 18: 'ns'}.get(Decimal(cell).adjusted(), 's')
+    return 's'
 
 
 def _dates(cells: Sequence[str]) -> Array | None:
