@@ -29,10 +29,11 @@ it were the only one. The friction of the joint itself counts less, the nearer i
 returns at low speed, so that the guard does not throw the arm, and the farther it is out, the
 stiffer it is held, as a load or gravity that the model does not know may press it there:
 
-.. math:: a \le k\,(w_{max} - w), \quad w_{max} = \max(\gamma d, -w_{back}), \quad
-          k = 4\gamma\,\max\{1, \min(-\gamma d/w_{back}, \rho/4\gamma)\}
+.. math:: a \le k\,(w_{max} - w), \quad w_{max} = \max(\gamma d/2, -w_{back}), \quad
+          k = \max\{2\gamma, \min(-\gamma^2 d/w_{back}, \rho)\}
 
-with no more than :math:`a_b`, for which all other joints count as held.
+as just before the limit until :math:`w_{back}` is reached, and with no more than :math:`a_b`, for
+which all other joints count as held.
 """
 
 from __future__ import annotations
@@ -61,8 +62,6 @@ RETURN_SPEED = 0.05
 #: gamma, 1/s: the last part before a limit is braked with its inverse as time constant, or slower
 #: if the sampled and delayed loop does not bear it.
 GUARD_RATE = 25.0
-#: Least gain beyond a limit, as a multiple of gamma: critical damping at twice that frequency.
-_BEYOND = 4.0
 #: Commands in a row that must reach the desired effort until ``soften`` ends: where an effort that
 #: is late has moved a light joint, the feedback of the law changes fast as it catches up.
 FOLLOWED = 20.0
@@ -415,9 +414,9 @@ def _highest(d: Array, w: Array, g: Array, own: Array, joint: GuardBounds) -> Ar
 def acceleration_bound(d: Scalar, w: Scalar, joint: GuardBounds) -> Scalar:
     """Return the largest acceleration towards a limit, at distance d and speed w towards it."""
     most, slope = _fastest(d, joint)
-    least = _BEYOND * joint.rate
-    farther = minimum(-joint.rate * d / joint.return_speed, joint.stopping / least)
-    beyond = least * maximum(1.0, farther) * (maximum(most, -joint.return_speed) - w)
+    back, damping = maximum(0.5 * most, -joint.return_speed), 2.0 * joint.rate
+    farther = minimum(-0.5 * joint.rate * d / joint.return_speed, joint.stopping / damping)
+    beyond = damping * maximum(1.0, farther) * (back - w)
     bound = select(d, 0.0, beyond, joint.rate * (most - w) - slope * w)
     bound = maximum(bound, -joint.brake)
     inside = select(0.0, d, maximum(bound, -joint.stopping * w), bound)
