@@ -167,7 +167,7 @@ def larger(self, original, limit, rate):
 
 def brakes_beyond_the_limits(self, original, t, q, v, reference, out):
     original(self, t, q, v, reference, out)
-    out *= 4.0
+    out *= 20.0
 
 
 def never_recovers(self, original, event):
